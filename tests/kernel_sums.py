@@ -9,14 +9,14 @@ from apolar._core import compiled
 from apolar._core.compiled import DIAGONAL, FULL, SPHERICAL
 
 KINDS = (SPHERICAL, DIAGONAL, FULL)
-TARGETS = compiled._module().targets() if compiled.is_available() else []
+TARGETS = compiled.kernels.targets() if compiled.kernels else []
 
-needs_kernels = pytest.mark.skipif(not compiled.is_available(), reason="the compiled kernels are not in use")
+needs_kernels = pytest.mark.skipif(compiled.kernels is None, reason="the compiled kernels are not in use")
 
 
 def use_for_a_test(target):
     """Yield the extension, with the kernels of an instruction set in use."""
-    extension = compiled._module()
+    extension = compiled.kernels
     before = extension.target()
     extension.use(target)
     yield extension

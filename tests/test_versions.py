@@ -77,8 +77,8 @@ def test_kernels_that_are_not_there_are_refused_in_a_line():
 def test_an_extension_that_cannot_be_loaded_is_the_reason_for_numpy(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "apolar._kernels", None)
     monkeypatch.delenv("APOLAR_KERNELS", raising=False)
-    monkeypatch.setattr(compiled, "_extension", compiled._load_extension())
+    monkeypatch.setattr(compiled, "kernels", compiled._load_kernels())
     apolar.show_versions()
     shown = dict(entries(capsys.readouterr().out))["kernels"]
     assert shown.startswith("numpy (the extension was not built")
-    assert not compiled.is_available()
+    assert compiled.kernels is None

@@ -47,7 +47,7 @@ def arguments(name):
 
 def called(name, **changed):
     given = arguments(name) | changed
-    getattr(compiled._module(), name)(*given.values())
+    getattr(compiled.kernels, name)(*given.values())
     return given
 
 
@@ -184,11 +184,11 @@ def test_another_number_of_arguments_is_refused(name):
     sound = list(arguments(name).values())
     for wrong in ([], sound[:-1], [*sound, None]):
         with pytest.raises(TypeError):
-            getattr(compiled._module(), name)(*wrong)
+            getattr(compiled.kernels, name)(*wrong)
 
 
 def test_only_kernels_of_this_processor_can_be_used():
-    extension = compiled._module()
+    extension = compiled.kernels
     before = extension.target()
     with pytest.raises(ValueError, match="no kernels named z80"):
         extension.use("z80")

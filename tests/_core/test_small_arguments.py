@@ -26,7 +26,7 @@ REFUSED = (TypeError, ValueError, OverflowError, BufferError, MemoryError)
 
 
 def function(name):
-    return getattr(compiled._module(), name)
+    return getattr(compiled.kernels, name)
 
 
 def outcome(name, arrays, numbers):

@@ -35,7 +35,7 @@ def without_kernels(monkeypatch):
 
     def call(function):
         with monkeypatch.context() as patch:
-            patch.setattr(compiled, "_extension", None)
+            patch.setattr(compiled, "kernels", None)
             return function()
 
     return call
@@ -259,7 +259,7 @@ def test_several_threads_fit_at_the_same_time():
 
 
 def sums_in_threads(n_threads=3):
-    row_map = compiled.RowMap.identity(X.shape[1])
+    row_map = compiled.RowMap.of(np.zeros(X.shape[1]))
     return compiled.stats_under(X, W, row_map, None, compiled.FULL, n_threads)
 
 
@@ -284,7 +284,7 @@ def test_a_forked_process_has_threads_of_its_own():
 
 def test_workers_of_joblib_use_the_kernels_with_their_share_of_the_processors():
     # Functions of the library: workers do not import the tests.
-    row_map = compiled.RowMap.identity(X.shape[1])
+    row_map = compiled.RowMap.of(np.zeros(X.shape[1]))
     arguments = (X, W, row_map, None, compiled.FULL)
     calls = [(compiled.kernels_in_use,), (default_threads,), (os.getpid,), (compiled.stats_under, *arguments)]
     with joblib.Parallel(n_jobs=2, backend="loky") as parallel:
@@ -305,13 +305,13 @@ def test_blas_limits_are_limits_of_the_kernels():
 def fit_threads(n_threads):
     """Return the most threads that the kernels are asked to use by a fit."""
     asked = []
-    parts_run = compiled._Parts.run
+    sums_of_parts = compiled._sums_of_parts
 
-    def run(self, call, n_threads):
+    def counting(name, arguments, shapes, n_threads, *others):
         asked.append(n_threads)
-        parts_run(self, call, n_threads)
+        return sums_of_parts(name, arguments, shapes, n_threads, *others)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled._Parts, "run", run)
+        patch.setattr(compiled, "_sums_of_parts", counting)
         apolar.GaussianMixture(2, n_threads=n_threads, random_state=0).fit(X[:400])
     return max(asked)

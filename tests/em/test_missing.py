@@ -139,7 +139,7 @@ def test_the_e_step_of_numpy_is_that_of_the_kernels(name, monkeypatch):
     data = Problem(open_rows(X), FAMILIES[name])
     parameters = start(data, labels)
     stats, log_likelihood = data.e_step(parameters[None])
-    monkeypatch.setattr(compiled, "_extension", None)
+    monkeypatch.setattr(compiled, "kernels", None)
     without = Problem(open_rows(X), FAMILIES[name])
     stats_without, log_likelihood_without = without.e_step(parameters[None])
     np.testing.assert_allclose(stats.array, stats_without.array, rtol=1e-10, atol=1e-10 * len(X))

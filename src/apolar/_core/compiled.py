@@ -7,12 +7,11 @@ of the best: `numpy`, to do without the extension, or an instruction set, `basel
 from __future__ import annotations
 
 import functools
+import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,7 +33,7 @@ PART_NUMBERS = 2**17
 WORK_PER_THREAD = 2 * 10**6
 
 
-def _load_extension() -> ModuleType | None:
+def _load_kernels() -> Any:
     """Return the extension, or None if there is none or it is not wanted."""
     wanted = os.environ.get(VARIABLE, "").strip().lower()
     if wanted == NUMPY:
@@ -52,27 +51,18 @@ def _load_extension() -> ModuleType | None:
     return extension
 
 
-_extension = _load_extension()
-
-
-def extension() -> Any:
-    """Return the extension, or None if it is not used."""
-    return _extension
-
-
-def is_available() -> bool:
-    """Return whether the extension is used."""
-    return _extension is not None
+kernels = _load_kernels()
+"""The extension, or None if it is not used."""
 
 
 def kernels_in_use() -> str:
     """Return the instruction set of the extension that is used, or "numpy"."""
-    return NUMPY if _extension is None else str(_extension.target())
+    return NUMPY if kernels is None else str(kernels.target())
 
 
 def kernel_threads() -> int:
     """Return the number of threads for sums by the extension; one without it, as BLAS has its own."""
-    return default_threads() if is_available() else 1
+    return 1 if kernels is None else default_threads()
 
 
 def can_read(values: Any) -> bool:
@@ -85,8 +75,7 @@ def can_read(values: Any) -> bool:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class RowMap:
+class RowMap(NamedTuple):
     """The affine map of rows before they are summed: z = (x - centre) scale, or (x - centre) matrix.
 
     Attributes
@@ -100,17 +89,12 @@ class RowMap:
     matrix: Array | None = None
 
     @classmethod
-    def of(cls, centre: Array, matrix: Array) -> RowMap:
+    def of(cls, centre: Array, matrix: Array | float = 1.0) -> RowMap:
         """Return the map to (x - centre) A, with A a number, a diagonal, or a matrix."""
         centre = np.ascontiguousarray(centre, np.float64)
-        if matrix.ndim == 2:
+        if np.ndim(matrix) == 2:
             return cls(centre, np.ones(len(centre)), np.ascontiguousarray(matrix, np.float64))
         return cls(centre, np.ascontiguousarray(np.broadcast_to(matrix, len(centre)), np.float64))
-
-    @classmethod
-    def identity(cls, n_columns: int) -> RowMap:
-        """Return the map that leaves rows unchanged."""
-        return cls(np.zeros(n_columns), np.ones(n_columns))
 
     @property
     def n_outputs(self) -> int:
@@ -158,17 +142,11 @@ def e_step(
     """
     n_mixtures, n_components, width = natural.shape
     n = n_mixtures * n_components
-    parts = _Parts.of(len(values), n * width)
-    stats = np.zeros((parts.n_parts, n, width))
-    log_likelihood = np.zeros((parts.n_parts, n_mixtures))
-    call = functools.partial(
-        _module().e_step,
-        *(values, weights, row_map.centre, row_map.scale, row_map.matrix),
-        *(np.ascontiguousarray(natural.reshape(n, width)), kind, is_linear, is_hard, n_mixtures),
-        *(parts.part_rows, parts.counter, stats, log_likelihood),
+    of_mixtures = (np.ascontiguousarray(natural.reshape(n, width)), kind, is_linear, is_hard, n_mixtures)
+    stats, log_likelihood = _sums_of_parts(
+        "e_step", (values, weights, *row_map, *of_mixtures), [(n, width), (n_mixtures,)], n_threads
     )
-    parts.run(call, n_threads)
-    return _sum_of_parts(stats), _sum_of_parts(log_likelihood)
+    return stats, log_likelihood
 
 
 def stats_under(
@@ -193,21 +171,11 @@ def stats_under(
     stats : ndarray, shape (n_components, n_stats)
     """
     n_components = 1 if responsibilities is None else len(responsibilities)
-    width = n_stats(kind, row_map.n_outputs)
-    parts = _Parts.of(len(values), n_components * width)
-    stats = np.zeros((parts.n_parts, n_components, width))
-    call = functools.partial(
-        _module().stats,
-        *(values, weights, row_map.centre, row_map.scale, row_map.matrix, responsibilities, kind),
-        *(parts.part_rows, parts.counter, stats),
+    shape = n_components, n_stats(kind, row_map.n_outputs)
+    (stats,) = _sums_of_parts(
+        "stats", (values, weights, *row_map, responsibilities, kind), [shape], n_threads
     )
-    parts.run(call, n_threads)
-    return _sum_of_parts(stats)
-
-
-def part_rows(n_rows: int, n_numbers: int) -> int:
-    """Return the rows of a part, of so many rows that are summed to so many numbers."""
-    return _Parts.of(n_rows, n_numbers).part_rows
+    return stats
 
 
 @dataclass(eq=False)
@@ -254,16 +222,12 @@ def write_rows(
     sums : ndarray, shape (3,)
         Of log-densities, of logarithms of the largest responsibilities, and of weights.
     """
-    parts = _Parts.of(len(values), natural.size)
-    sums = np.zeros((parts.n_parts, 3))
-    call = functools.partial(
-        _module().rows,
-        *(values, weights, row_map.centre, row_map.scale, row_map.matrix),
-        *(np.ascontiguousarray(natural), kind, is_linear, parts.part_rows, parts.counter),
-        *(results.logits, results.responsibilities, results.labels, results.density, sums),
+    of_mixture = (np.ascontiguousarray(natural), kind, is_linear)
+    of_rows = (results.logits, results.responsibilities, results.labels, results.density)
+    (sums,) = _sums_of_parts(
+        "rows", (values, weights, *row_map, *of_mixture), [(3,)], n_threads, of_rows, natural.size
     )
-    parts.run(call, n_threads)
-    return _sum_of_parts(sums)
+    return sums
 
 
 def third_sums(
@@ -284,47 +248,45 @@ def third_sums(
     """
     n_columns, dim = len(row_map.centre), row_map.n_outputs
     n_sums = n_columns + dim * (dim + 1) * (dim + 2) // 6
-    parts = _Parts.of(len(values), n_sums)
-    sums = np.zeros((parts.n_parts, n_sums))
-    call = functools.partial(
-        _module().third,
-        *(values, weights, row_map.centre, row_map.scale, row_map.matrix),
-        *(parts.part_rows, parts.counter, sums),
-    )
-    parts.run(call, n_threads)
-    added = _sum_of_parts(sums)
-    return added[:n_columns], added[n_columns:]
+    (sums,) = _sums_of_parts("third", (values, weights, *row_map), [(n_sums,)], n_threads)
+    return sums[:n_columns], sums[n_columns:]
 
 
-@dataclass(frozen=True, eq=False)
-class _Parts:
-    """Rows in parts, which threads take from a counter."""
-
-    n_parts: int
-    part_rows: int
-    n_useful: int
-    counter: Array
-
-    @classmethod
-    def of(cls, n_rows: int, n_numbers: int) -> _Parts:
-        """Return the parts of so many rows, each of which has sums of so many numbers."""
-        most = max(MIN_PARTS, min(MAX_PARTS, PART_NUMBERS // n_numbers))
-        part_rows = max(1, -(-n_rows // most))
-        part_rows = -(-part_rows // PART_ROWS) * PART_ROWS
-        n_useful = 1 + int(n_rows * n_numbers // WORK_PER_THREAD)
-        return cls(-(-n_rows // part_rows), part_rows, n_useful, np.zeros(1, np.int64))
-
-    def run(self, call: Callable[[], None], n_threads: int) -> None:
-        """Run a call in threads until all parts are taken."""
-        run_in_threads(call, min(n_threads, self.n_parts, self.n_useful))
+def part_rows(n_rows: int, n_numbers: int) -> int:
+    """Return the rows of a part, of so many rows that are summed to so many numbers."""
+    n_parts = max(MIN_PARTS, min(MAX_PARTS, PART_NUMBERS // n_numbers))
+    return max(1, -(-n_rows // (n_parts * PART_ROWS))) * PART_ROWS
 
 
-def _sum_of_parts(parts: Array) -> Array:
-    """Return the sums of all parts, added in order."""
-    return parts[0] if len(parts) == 1 else np.add.reduce(parts, axis=0)
+def _sums_of_parts(
+    name: str,
+    arguments: tuple[Any, ...],
+    shapes: list[tuple[int, ...]],
+    n_threads: int,
+    of_rows: tuple[Array | None, ...] = (),
+    n_numbers: int | None = None,
+) -> list[Array]:
+    """Return sums by a function of the extension: threads take parts of the rows, which are added in order.
 
-
-def _module() -> Any:
-    if _extension is None:
-        raise RuntimeError("The compiled kernels are not in use.")
-    return _extension
+    Parameters
+    ----------
+    name : str
+        Of the function.
+    arguments : tuple
+        The rows, and what else the function takes first.
+    shapes : list of tuple of int
+        Of the sums.
+    n_threads : int
+    of_rows : tuple of ndarray or None, default=()
+        Where the function writes results for each row.
+    n_numbers : int, optional
+        The multiplications for each row; by default the numbers of the first sum.
+    """
+    n_rows, n_numbers = len(arguments[0]), n_numbers or math.prod(shapes[0])
+    size = part_rows(n_rows, n_numbers)
+    n_parts = -(-n_rows // size)
+    sums = [np.zeros((n_parts, *shape)) for shape in shapes]
+    counter = np.zeros(1, np.int64)
+    call = functools.partial(getattr(kernels, name), *arguments, size, counter, *of_rows, *sums)
+    run_in_threads(call, min(n_threads, n_parts, 1 + n_rows * n_numbers // WORK_PER_THREAD))
+    return [parts[0] if len(parts) == 1 else np.add.reduce(parts, axis=0) for parts in sums]

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from apolar._core import compiled
 from apolar._core.arrays import Array
-from apolar._core.compiled import can_read, is_available
 from apolar._core.namespaces import free_memory, is_device_array, namespace, to_numpy
 from apolar._core.threads import submit
 from apolar.data.arrays import row_slice, sample_positions, stack_chunks, take_both, thread_scratch
@@ -182,9 +182,9 @@ class Rows(ABC):
     @property
     def is_one_array(self) -> bool:
         """Whether the compiled extension can read all rows as one array, as they are stored."""
-        if not is_available() or not (self.can_take and self.in_memory and self.n_rows):
+        if compiled.kernels is None or not (self.can_take and self.in_memory and self.n_rows):
             return False
-        return can_read(self.take(slice(0, 1))[0])
+        return compiled.can_read(self.take(slice(0, 1))[0])
 
     def source_row(self, row: int) -> int:
         """Return the index that a row has for the user, who counts skipped rows as well."""

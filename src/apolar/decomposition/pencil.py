@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from apolar._core.arrays import Array, unit_rows
-from apolar._core.compiled import extension
+from apolar._core.compiled import kernels
 from apolar.decomposition.terms import absorb_weights
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, hankel
@@ -180,9 +180,6 @@ def _newton_sweep(stack: Array) -> tuple[Array, Array]:
     np.fill_diagonal(x, 1.0)
     np.fill_diagonal(y, 1.0)
     return y, x
-
-
-kernels = extension()
 
 
 def joint_rotation(matrices: Array, *, tol: float = 1e-9, max_sweeps: int = 60) -> Array:

@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.compiled import extension, part_rows
+from apolar._core.compiled import kernels, part_rows
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 
 if TYPE_CHECKING:
     from apolar.mixture.families import Family
     from apolar.mixture.prior import PriorTerms
-
-kernels = extension()
 
 # Above this many columns LAPACK is as fast.
 MAX_COLUMNS = 32

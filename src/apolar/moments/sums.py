@@ -250,7 +250,7 @@ class MomentStatistic:
 
 def has_kernel(block: Any, n_columns: int) -> bool:
     """Return whether the compiled extension sums the powers of a block of rows."""
-    return compiled.is_available() and n_columns <= KERNEL_COLUMNS and compiled.can_read(block)
+    return compiled.kernels is not None and n_columns <= KERNEL_COLUMNS and compiled.can_read(block)
 
 
 def second_sums(

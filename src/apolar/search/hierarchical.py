@@ -6,15 +6,13 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.checks import check_integer, one_of
-from apolar._core.compiled import extension
+from apolar._core.compiled import kernels
 
 CRITERIA = ("VII", "EII")
 TRANSFORMS = (None, "svd")
 
 # The most rows of a tree: its time, and the memory under "EII", grow with the square of the rows.
 MAX_ROWS = 20_000
-
-kernels = extension()
 
 
 @dataclass(frozen=True, eq=False)

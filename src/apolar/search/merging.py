@@ -10,14 +10,12 @@ from dataclasses import replace
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, frozen
-from apolar._core.compiled import extension
+from apolar._core.compiled import kernels
 from apolar._core.constants import MAX_LOG_RATIO, MIN_RATIO, ROWS_TOGETHER
 from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
-
-kernels = extension()
 
 # The length of a cache line in bytes.
 ALIGNMENT = 64

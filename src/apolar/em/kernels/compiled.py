@@ -20,7 +20,7 @@ from apolar.mixture.families import Family
 def has_kernel(family: Family, n_features: int) -> bool:
     """Return whether the extension is used, and sums the row statistics of a family."""
     n_stats = compiled.n_stats(family.n_axes, n_features)
-    return compiled.is_available() and family.n_stats(n_features) == n_stats
+    return compiled.kernels is not None and family.n_stats(n_features) == n_stats
 
 
 class CompiledBlock(Block):
@@ -43,7 +43,7 @@ class CompiledBlock(Block):
         # Aligned, as the extension reads weights.
         super().__init__(None if weights is None else np.require(weights, np.float64, "A"))
         self.values = values if compiled.can_read(values) else np.array(values, np.float64)
-        self.row_map = RowMap.identity(values.shape[1]) if row_map is None else row_map
+        self.row_map = RowMap.of(np.zeros(values.shape[1])) if row_map is None else row_map
         self.kind, self.n_threads = family.n_axes, n_threads
 
     @property
