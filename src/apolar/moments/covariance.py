@@ -14,8 +14,8 @@ from apolar._core.arrays import Array
 from apolar._core.namespaces import DeviceCopies, total
 from apolar._core.range_finder import leading_eigenvectors
 from apolar.data import Chunk, Rows, on_checked, thread_scratch
-from apolar.data.checks import check_weights
 from apolar.data.rows import DENSE_COLUMNS
+from apolar.data.weights import check_weights
 from apolar.moments.kernels import triton
 from apolar.moments.sums import KERNEL_COLUMNS, column_sums, has_kernel, on_host, second_sums
 

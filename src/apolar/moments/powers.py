@@ -10,7 +10,7 @@ import numpy as np
 from apolar._core.arrays import frozen
 from apolar._core.namespaces import DeviceCopies, namespace, positions_to_device_of, write_pairs
 from apolar.data import Scratch
-from apolar.data.arrays import take_rows
+from apolar.data.row_arrays import take_rows
 from apolar.tensor import n_monomials
 from apolar.tensor.monomials import product_positions
 
