@@ -22,9 +22,9 @@ from apolar.data.rows import (
     CHUNK_SIZE,
     MAX_SAMPLE_VALUES,
     ArrayRows,
-    RowsPerChunk,
     Gather,
     Rows,
+    RowsPerChunk,
     gather_sum,
 )
 from apolar.data.sources import source_kind, with_weights

@@ -12,7 +12,7 @@ from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
 from apolar._core.namespaces import free_memory, is_device_array
 from apolar.data.chunks import RowFunction, to_float64
-from apolar.data.rows import ArrayRows, RowsPerChunk, Gather, Rows, TransformedRows
+from apolar.data.rows import ArrayRows, Gather, Rows, RowsPerChunk, TransformedRows
 from apolar.data.sources import open_rows
 
 # The fraction of the free memory of a device that rows may take; the computation needs the remainder.
