@@ -31,7 +31,7 @@ from apolar.moments.available import observed_column_moments
 from apolar.moments.covariance import ColumnMoments, is_constant
 from apolar.scores import CRITERIA, criterion_title
 from apolar.selection.grid import Callback, Candidate, Grid, Optimum, Task
-from apolar.selection.result import Row, Selection, reason
+from apolar.selection.selection_table import Row, Selection, reason
 
 __all__ = ["Row", "Selection", "select"]
 
