@@ -12,7 +12,7 @@ from apolar._core.arrays import Array
 from apolar._core.checks import random_generator
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
-from apolar.data import Rows, fetch_rows, on_checked, open_rows
+from apolar.data import Rows, fetch_rows, open_rows
 from apolar.data.arrays import stack_rows
 from apolar.em.low_density import as_start_on, with_noise_component
 from apolar.em.problem import Problem
@@ -27,8 +27,7 @@ from apolar.exceptions import ColumnError
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
-from apolar.moments.available import observed_sums
-from apolar.moments.sketch import MAX_COLUMNS, MomentSketch
+from apolar.moments.sketch import MAX_SKETCH_COLUMNS, MomentSketch
 from apolar.recovery.families import family_mixture
 from apolar.recovery.from_moments import spherical_mixture
 from apolar.search.candidates import start_candidates
@@ -163,7 +162,7 @@ class Stream:
             if method is not None and is_sketched:
                 sketch = MomentSketch(data.n_features, covariance_type=method)
                 self._sketch, self._method = sketch.update(all_rows), method
-            elif self.n_components <= data.n_features <= MAX_COLUMNS and is_sketched:
+            elif self.n_components <= data.n_features <= MAX_SKETCH_COLUMNS and is_sketched:
                 self._sketch = MomentSketch(data.n_features).update(all_rows)
             self._kept = []
 
@@ -219,8 +218,8 @@ class Stream:
             checked = Problem(rows, self.family, threads=threads)
         except ColumnError:
             # A column without any value in this batch has some in others.
-            weight, n_rows, *_ = rows.reduce(on_checked(observed_sums, allows_missing=True), threads)
-            return replace(self._whitening.as_incomplete(), n_rows=int(n_rows), weight=float(weight))
+            n_rows, weight = rows.count()
+            return replace(self._whitening.as_incomplete(), n_rows=n_rows, weight=weight)
         whitening = replace(self._whitening, available_covariance=None)
         whitening = whitening.as_incomplete() if checked.is_incomplete else whitening
         return replace(whitening, n_rows=checked.n_rows, weight=checked.weight)
