@@ -21,7 +21,7 @@ from apolar.moments.covariance import is_constant, row_moments
 from apolar.reports.limits import LIMITS
 from apolar.scores import CRITERIA
 from apolar.selection import Selection, select
-from apolar.selection.result import reason
+from apolar.selection.selection_table import reason
 
 # Rows that are read at a time.
 CHUNK = 65_536

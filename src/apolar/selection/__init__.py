@@ -30,7 +30,7 @@ from apolar.mixture.families import FAMILIES, UNIVARIATE, Family, family
 from apolar.moments.covariance import RowMoments, is_constant, row_moments
 from apolar.scores import CRITERIA, criterion_title
 from apolar.selection.grid import Callback, Candidate, Grid, Optimum, Task
-from apolar.selection.result import Row, Selection, reason
+from apolar.selection.selection_table import Row, Selection, reason
 
 __all__ = ["Row", "Selection", "select"]
 
