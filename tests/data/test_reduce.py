@@ -12,7 +12,7 @@ from scipy import sparse
 import apolar
 from apolar._core.namespaces import to_numpy
 from apolar.data import Rows, on_checked, open_rows
-from apolar.data.derived import Divided
+from apolar.data.rows import Divided
 from apolar.em.problem import Problem
 from apolar.mixture.families import family
 from apolar.moments.covariance import SecondMoments, row_moments
@@ -120,7 +120,7 @@ def test_no_rows_are_refused(n_threads):
     with pytest.raises(ValueError, match="X has no rows"):
         open_rows(X[:0]).reduce(SUMS, n_threads=n_threads)
     with pytest.raises(ValueError, match="all zero"):
-        open_rows(X, np.zeros(len(X)))
+        open_rows(X, np.zeros(len(X))).reduce(SUMS, n_threads=n_threads)
 
 
 def test_an_error_has_the_index_of_its_row():

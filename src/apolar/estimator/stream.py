@@ -13,7 +13,7 @@ from apolar._core.checks import random_generator
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows, fetch_rows, open_rows
-from apolar.data.arrays import stack_rows
+from apolar.data.row_arrays import stack_rows
 from apolar.em.low_density import as_start_on, with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, in_canonical_order

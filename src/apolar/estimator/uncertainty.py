@@ -15,7 +15,7 @@ from apolar._core.numbers import figures
 from apolar._core.tables import SHOWN_CLUSTERS, SHOWN_COLUMNS, cluster_table, html_table
 from apolar._core.threads import one_blas_thread
 from apolar.data import CHUNK_SIZE, open_rows
-from apolar.data.derived import SelectedRows
+from apolar.data.rows import SelectedRows
 from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
 from apolar.em.low_density import with_noise_component
