@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.data.rows import map_in_threads
+from apolar._core.threads import map_in_threads
 from apolar.em.blocks import Block, StatsBlock, posteriors
 from apolar.em.kernels.compiled import CompiledBlock, has_kernel
 from apolar.em.whitening import Whitening
