@@ -10,7 +10,7 @@ from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
 from apolar.data.derived import Divided
 from apolar.em.problem import Problem
-from apolar.em.whitening import metric_of
+from apolar.em.whitening import diagonal_covariance
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import Family, Invariance
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, batch
@@ -85,7 +85,7 @@ def whitened_spherical(data: Problem, mixture: SphericalMixture, units: Array) -
     """
     whitening, family = data.whitening, data.family
     factors = (units[0], units, units[:, None])[whitening.matrix.ndim]
-    metric = metric_of(whitening.matrix * factors, family.identity(data.n_features))
+    metric = diagonal_covariance(np.ones(data.n_features), whitening.matrix * factors)
     covariances = family.from_spherical(mixture.variances, metric, mixture.weights)
     means = whitening.transform(mixture.means * units)
     return WhitenedParameters(mixture.weights.copy(), means, covariances)
