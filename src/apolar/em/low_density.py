@@ -23,8 +23,7 @@ from apolar.em.row_scale import column_units, scale_of, whitening_of
 from apolar.em.whitening import MIN_EIGENVALUE
 from apolar.mixture.noise import NoiseBox, noise_weights
 from apolar.mixture.parameters import AnyParameters
-from apolar.moments.available import MAX_COLUMNS
-from apolar.moments.covariance import is_constant
+from apolar.moments.covariance import MAX_INCOMPLETE_COLUMNS, is_constant
 
 __all__ = ["as_start_on", "with_noise_component", "with_noise_share", "without_low_density"]
 
@@ -66,7 +65,7 @@ def with_noise_component(data: Problem, expected: bool | float, noise: NoiseBox 
     share = _noise_share(log_densities, weights) if is_found else float(expected)
     is_kept = ~_is_lowest(log_densities, weights, share)
     kept = open_rows(values[is_kept], None if weights is None else weights[is_kept])
-    scale, of_all = (scale_of(rows, data.family) for rows in (kept, open_rows(values, weights)))
+    (scale, _), (of_all, _) = (scale_of(rows, data.family) for rows in (kept, open_rows(values, weights)))
     # In a column in which these rows do not vary, but others do, there is no unit for the others.
     is_new = is_constant(scale.mean, scale.variances) & ~is_constant(of_all.mean, of_all.variances)
     whitening = data.whitening if np.any(is_new) else whitening_of(scale, data.family)
@@ -183,7 +182,7 @@ def _noise_box(values: Array) -> NoiseBox:
     units = column_units(values.var(axis=0), centre)
     z = (values - centre) / units
     along_columns = NoiseBox(centre + z.min(axis=0) * units, _widths(z) * units)
-    if not 1 < z.shape[1] <= MAX_COLUMNS:
+    if not 1 < z.shape[1] <= MAX_INCOMPLETE_COLUMNS:
         return along_columns
     axes = np.linalg.eigh(z.T @ z)[1]
     scores = z @ axes

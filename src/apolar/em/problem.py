@@ -69,7 +69,7 @@ class Problem(RowSamples):
         The number of rows with weight.
     weight : float
         The sum of the weights of the rows.
-    scale : RowScale or None
+    scale : RowMoments or None
         Of the rows, if the whitening was computed from it.
     far_rows : ndarray of int
         Positions of rows that are far from all others, as far as they are known.
@@ -89,9 +89,9 @@ class Problem(RowSamples):
     ) -> None:
         self.scale, self.far_rows = None, np.zeros(0, dtype=np.intp)
         if whitening is None:
-            self.scale = scale = scale_of(rows, family, threads)
+            scale, self.far_rows = scale_of(rows, family, threads)
             check_scale(scale, rows.names, float(np.max(measurement)))
-            self.n_rows, self.weight, self.far_rows = scale.n_rows, scale.weight, scale.far_rows
+            self.n_rows, self.weight, self.scale = scale.n_rows, scale.weight, scale
             whitening = whitening_of(scale, family)
             if scale.is_incomplete:
                 rows, available_covariance = rows.on_host(), scale.covariance

@@ -11,7 +11,7 @@ from apolar._core.arrays import Array, IndexArray
 from apolar.data import Rows, fetch_rows, open_rows
 from apolar.data.resolution import rounding_variances
 from apolar.em.row_blocks import is_wide
-from apolar.em.row_scale import RowScale
+from apolar.moments.covariance import RowMoments
 
 
 class RowSamples(ABC):
@@ -22,7 +22,7 @@ class RowSamples(ABC):
     n_features: int
     weight: float
     far_rows: IndexArray
-    scale: RowScale | None
+    scale: RowMoments | None
     available_covariance: Array | None
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,15 +11,7 @@ from apolar._core.arrays import Array, IndexArray
 from apolar.data import ArrayRows, Rows, fetch_rows
 from apolar.em.whitening import MAX_DISTANCE, Whitening, whitening_by
 from apolar.mixture.families import Family, Invariance
-from apolar.moments.available import available_moments
-from apolar.moments.covariance import (
-    ROUNDING,
-    ColumnMoments,
-    RowCovariance,
-    column_moments,
-    is_constant,
-    row_covariance,
-)
+from apolar.moments.covariance import ROUNDING, RowMoments, is_constant, row_moments
 
 # The largest deviation of a column, and the inverse of the smallest: sums of squares must not overflow.
 MAX_SPREAD = 1e145
@@ -34,71 +26,31 @@ CONSTANT_UNIT = 1e-3
 MIN_DEVIATIONS = 100.0
 
 
-@dataclass(frozen=True, eq=False)
-class RowScale:
-    """Where rows are and how far they spread, without the rows that are far from all others.
+def scale_of(rows: Rows, family: Family, n_threads: int = 1) -> tuple[RowMoments, IndexArray]:
+    """Return where rows are and how far they spread, without those that are far from all others.
 
-    One far row would set the scale of all: of the whitening, and with it of the prior.
+    One far row would set the scale of all: of the whitening, and with it of the prior. Rows are checked, and
+    read once or twice.
 
-    Attributes
-    ----------
-    weight : float
-        The sum of the weights of all rows.
-    n_rows : int
-        The number of all rows.
-    mean, variances : ndarray, shape (n_features,)
-    covariance : ndarray, shape (n_features, n_features), or None
-        If the family is whitened by it, or values are missing.
-    is_incomplete : bool
-        Whether values are missing.
+    Returns
+    -------
+    scale : RowMoments
+        Weight and number are those of all rows. The covariance is there if the family is whitened by it, or
+        values are missing.
     far_rows : ndarray of int
         The positions of the far rows.
     """
-
-    weight: float
-    n_rows: int
-    mean: Array
-    variances: Array
-    covariance: Array | None
-    is_incomplete: bool
-    far_rows: IndexArray
-
-    @property
-    def moments(self) -> RowCovariance | None:
-        """The first two moments of all rows, if this is what was computed."""
-        if self.covariance is None or self.is_incomplete or len(self.far_rows):
-            return None
-        return RowCovariance(self.weight, self.n_rows, self.mean, self.covariance)
-
-
-def scale_of(rows: Rows, family: Family, n_threads: int = 1) -> RowScale:
-    """Return the scale of rows for the whitening of a family; they are checked, and read once or twice."""
-    scale = _scale_of_all(rows, family, n_threads)
+    has_covariance = family.whitened_by is Invariance.LINEAR
+    scale = row_moments(rows, n_threads, has_covariance=has_covariance, allows_missing=True)
     far_rows = find_far_rows(rows, scale)
-    if not len(far_rows):
-        return scale
-    others = _scale_of_all(without_rows(rows, far_rows), family, n_threads)
-    return replace(others, weight=scale.weight, n_rows=scale.n_rows, far_rows=far_rows)
+    if len(far_rows):
+        rows = without_rows(rows, far_rows)
+        others = row_moments(rows, n_threads, has_covariance=has_covariance, allows_missing=True)
+        scale = replace(scale, mean=others.mean, variances=others.variances, covariance=others.covariance)
+    return scale, far_rows
 
 
-def _scale_of_all(rows: Rows, family: Family, n_threads: int) -> RowScale:
-    """Return the scale of rows, also of those that are far from the others."""
-    covariance = None
-    if family.whitened_by is Invariance.LINEAR:
-        weight, n_rows, mean, covariance = row_covariance(rows, n_threads, allows_missing=True)
-        variances = np.diag(covariance).copy()
-    else:
-        weight, n_rows, mean, variances = column_moments(rows, n_threads, allows_missing=True)
-    # In sparse rows no value can be missing: sums that overflow both ways are NaN, too.
-    is_incomplete = not rows.is_sparse and bool(np.any(np.isnan(mean)))
-    if is_incomplete:
-        known = available_moments(rows.on_host(), n_threads)
-        weight, n_rows, mean = known.weight, known.n_rows, known.mean
-        variances, covariance = known.variances, known.covariance
-    return RowScale(weight, n_rows, mean, variances, covariance, is_incomplete, np.zeros(0, np.intp))
-
-
-def whitening_of(scale: RowScale, family: Family) -> Whitening:
+def whitening_of(scale: RowMoments, family: Family) -> Whitening:
     """Return the whitening of rows for a family, by a map under which the family is invariant.
 
     For spherical families all columns are divided by one number, for diagonal ones each column by its
@@ -118,7 +70,7 @@ def whitening_of(scale: RowScale, family: Family) -> Whitening:
     return whitening_by(scale.mean, units)
 
 
-def check_scale(scale: RowScale, names: tuple[str, ...] | None, measurement: float) -> None:
+def check_scale(scale: RowMoments, names: tuple[str, ...] | None, measurement: float) -> None:
     """Refuse columns whose squares overflow or underflow, and measurement errors that dwarf a column."""
     units = column_units(np.maximum(scale.variances, 0.0), scale.mean)
     with np.errstate(invalid="ignore"):
@@ -162,7 +114,7 @@ def is_host_array(rows: Rows) -> bool:
     return isinstance(rows, ArrayRows) and isinstance(rows.values, np.ndarray) and rows.in_memory
 
 
-def find_far_rows(rows: Rows, moments: ColumnMoments | RowScale) -> IndexArray:
+def find_far_rows(rows: Rows, moments: RowMoments) -> IndexArray:
     """Return the positions of rows with a value that is far from the values of all other rows.
 
     The standard deviation leaves out the rows that are furthest from the median: the square root of their
@@ -173,7 +125,7 @@ def find_far_rows(rows: Rows, moments: ColumnMoments | RowScale) -> IndexArray:
     ----------
     rows : Rows
         An array in memory; other sources are not searched.
-    moments : ColumnMoments or RowScale
+    moments : RowMoments
         Of the columns.
 
     Returns

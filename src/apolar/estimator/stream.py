@@ -13,7 +13,7 @@ from apolar._core.checks import random_generator
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows, fetch_rows, open_rows
-from apolar.data.arrays import stack_rows
+from apolar.data.row_arrays import stack_rows
 from apolar.em.low_density import as_start_on, with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, in_canonical_order
@@ -26,7 +26,7 @@ from apolar.exceptions import ColumnError
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
-from apolar.moments.sketch import MAX_COLUMNS, MomentSketch
+from apolar.moments.sketch import MAX_SKETCH_COLUMNS, MomentSketch
 from apolar.recovery.families import family_mixture
 from apolar.recovery.from_moments import spherical_mixture
 from apolar.search.candidates import start_candidates
@@ -161,7 +161,7 @@ class Stream:
             if method is not None and is_sketched:
                 sketch = MomentSketch(data.n_features, covariance_type=method)
                 self._sketch, self._method = sketch.update(all_rows), method
-            elif self.n_components <= data.n_features <= MAX_COLUMNS and is_sketched:
+            elif self.n_components <= data.n_features <= MAX_SKETCH_COLUMNS and is_sketched:
                 self._sketch = MomentSketch(data.n_features).update(all_rows)
             self._kept = []
 

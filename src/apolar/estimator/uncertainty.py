@@ -15,7 +15,7 @@ from apolar._core.numbers import figures
 from apolar._core.tables import SHOWN_CLUSTERS, SHOWN_COLUMNS, cluster_table, html_table
 from apolar._core.threads import one_blas_thread
 from apolar.data import CHUNK_SIZE, open_rows
-from apolar.data.derived import SelectedRows
+from apolar.data.rows import SelectedRows
 from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
 from apolar.em.low_density import with_noise_component
@@ -31,8 +31,7 @@ from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import MixtureParameters, SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.mixture.recovered import sample
-from apolar.moments.available import observed_column_moments
-from apolar.moments.covariance import is_constant
+from apolar.moments.covariance import is_constant, row_moments
 
 __all__ = [
     "Bootstrap",
@@ -61,12 +60,9 @@ MIN_ROWS_HELD = 1 - 1e-6
 def errors_of_model(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
     """Return standard errors of a fitted estimator, from the observed information of the rows of its fit."""
     data, prior = _problem_of_fit(model, X, sample_weight)
-    if data.scale is None:
-        _, _, mean, variances = observed_column_moments(data.rows)
-    else:
-        # The whitening was made of these moments: no other pass over the rows is needed.
-        mean, variances = data.scale.mean, data.scale.variances
-    constant = np.flatnonzero(is_constant(mean, variances))
+    # The whitening was made of these moments: no other pass over the rows is needed.
+    moments = row_moments(data.rows, allows_missing=True) if data.scale is None else data.scale
+    constant = np.flatnonzero(is_constant(moments.mean, moments.variances))
     if len(constant):
         # Its variance is at its floor.
         problem = "is constant: its variance has no standard error. Fit without it."

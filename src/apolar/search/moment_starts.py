@@ -8,7 +8,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
-from apolar.data.derived import Divided
+from apolar.data.rows import Divided
 from apolar.em.problem import Problem
 from apolar.em.whitening import diagonal_covariance
 from apolar.mixture import SphericalMixture
@@ -58,7 +58,7 @@ def from_moments(
     least, most = float(np.min(data.whitening.inverse)), float(np.max(data.whitening.inverse))
     # Others have third powers that underflow or overflow.
     is_in_range = least > 1e-60 and most < 1e60
-    rows, covariance = source.rows, None if source.scale is None else source.scale.moments
+    rows, covariance = source.rows, None if len(source.far_rows) else source.scale
     if data.family.whitened_by is not Invariance.SCALING or not is_in_range:
         units = np.broadcast_to(data.whitening.deviations, data.n_features)
         rows = rows.transform(Divided(units))
