@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import as_float64, is_device_array, namespace, to_numpy
-from apolar.data.row_arrays import Scratch, row_slice, thread_scratch
+from apolar.data.row_arrays import row_slice, thread_scratch
 from apolar.data.weights import check_weights
 from apolar.exceptions import about_row
-
-Table = TypeVar("Table")
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +58,7 @@ class Chunk:
         chunk : Chunk or None
             None if no row is left.
         """
-        values = to_float64(self.values, self.first_row, thread_scratch())
-        if values.shape[1] != self.n_features:
-            message = f"Rows from {{row}} on have {values.shape[1]} columns, not {self.n_features}."
-            raise about_row(ValueError, message, self.first_row)
+        values = _in_double_precision(self.values)
         has_missing = not (is_finite or _is_finite(values))
         if has_missing:
             self._refuse_not_finite(values, allows_missing=allows_missing)
@@ -124,45 +119,40 @@ def on_checked(
     return call
 
 
-def require_table(array: Table) -> Table:
-    """Return an array; raise ValueError if it has not two dimensions, or no columns."""
-    shape = tuple(array.shape)  # type: ignore[attr-defined]
+def require_table(shape: tuple[int, ...]) -> None:
+    """Raise ValueError for a shape that has not two dimensions, or no columns."""
     if len(shape) != 2:
         remedy = "Reshape one column with X.reshape(-1, 1), one row with X.reshape(1, -1)."
-        raise ValueError(f"X must be a table, of two dimensions; got shape {shape}. {remedy}")
+        raise ValueError(f"X must be a table, of two dimensions; got shape {tuple(shape)}. {remedy}")
     if shape[1] == 0:
-        raise ValueError(f"X has no columns: its shape is {shape}.")
-    return array
+        raise ValueError(f"X has no columns: its shape is {tuple(shape)}.")
 
 
-def to_float64(values: Any, first_row: int = 0, scratch: Scratch | None = None) -> Any:
-    """Return rows of any kind in double precision; raise TypeError for complex numbers and for words.
+def require_numbers(array: Any) -> Any:
+    """Return a table of numbers, Python objects as float64; raise an error if it is none."""
+    require_table(array.shape)
+    kind = getattr(array.dtype, "kind", "f")
+    if kind == "c":
+        raise TypeError("X is complex; the methods for data take real numbers.")
+    if kind in "buif":
+        return array
+    try:
+        return objects_to_float64(array)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"X must hold numbers, not {array.dtype}.") from error
 
-    Parameters
-    ----------
-    values : ndarray, CSR matrix, or array of another library, shape (n, n_features)
-    first_row : int, default=0
-        The index of the first row, for messages.
-    scratch : Scratch, optional
-        Working memory that rows of another dtype are converted into: new memory costs more than to convert.
-    """
+
+def _in_double_precision(values: Any) -> Any:
+    """Return rows as float64; converted ones of NumPy are in the working memory of the thread."""
     if is_device_array(values):
         return as_float64(values)
-    if values.dtype.kind == "c":
-        raise TypeError("X is complex; the methods for data take real numbers.")
     if sparse.issparse(values):
         return values.astype(np.float64, copy=False)
-    array = np.asarray(values)
-    if array.dtype.kind not in "buif":
-        try:
-            array = objects_to_float64(array)
-        except (TypeError, ValueError) as error:
-            message = f"X must hold numbers; rows from {{row}} on hold {array.dtype}."
-            raise about_row(TypeError, message, first_row) from error
-    if scratch is None or array.dtype == np.float64:
-        return np.ascontiguousarray(array, dtype=np.float64)
-    block = scratch("block", *array.shape)
-    block[...] = array
+    if values.dtype == np.float64:
+        return np.ascontiguousarray(values)
+    # New memory costs more than to convert.
+    block = thread_scratch()("block", *values.shape)
+    block[...] = values
     return block
 
 

@@ -16,8 +16,8 @@ from dask.utils import parse_bytes
 from scipy import sparse
 
 from apolar._core.arrays import IndexArray
-from apolar.data.chunks import Chunk, RowFunction, require_table, to_float64
-from apolar.data.row_arrays import sample_positions, stack_chunks, take_both
+from apolar.data.chunks import Chunk, RowFunction, require_table
+from apolar.data.row_arrays import sample_positions, stack_chunks
 from apolar.data.rows import (
     CHUNK_SIZE,
     MAX_SAMPLE_VALUES,
@@ -26,8 +26,9 @@ from apolar.data.rows import (
     Rows,
     RowsPerChunk,
     gather_sum,
+    stored_rows,
 )
-from apolar.data.sources import source_kind, with_weights
+from apolar.data.sources import check_columns, source_kind, with_weights
 
 # The number of sums that one task adds up, and of partitions per thread that are too few to be merged.
 FAN_IN = 8
@@ -49,7 +50,8 @@ def from_dask(X: Any, sample_weight: Any = None) -> DaskRows:
     rows : DaskRows
     """
     if isinstance(X, da.Array):
-        n_features = require_table(X).shape[1]
+        require_table(X.shape)
+        n_features = X.shape[1]
         if np.isnan(n_features):
             raise ValueError("The number of columns of X is not known: call X.compute_chunk_sizes() first.")
         X = X.rechunk({1: -1})
@@ -95,7 +97,7 @@ class DaskRows(Rows):
         names: tuple[str, ...] | None = None,
         sample_weight: Any = None,
     ) -> None:
-        self._collection, self._n_features, self.names = collection, n_features, names
+        self._collection, self.n_features, self.names = collection, n_features, names
         self._partitions = functools.cache(lambda: self._open(sample_weight))
 
     def _open(self, sample_weight: Any) -> Partitions:
@@ -111,24 +113,19 @@ class DaskRows(Rows):
         return rows.merge() if is_held else rows
 
     @property
-    def n_features(self) -> int:
-        """The number of columns."""
-        return self._n_features
-
-    @property
     def n_rows(self) -> int:
         """The number of rows with weight; without known chunk sizes, one pass counts them."""
         return int(self._partitions().counts.sum())
 
     def results(
-        self, function: RowFunction, n_threads: int, chunk_rows: RowsPerChunk, gather: Gather
+        self, function: RowFunction, n_threads: int, size: RowsPerChunk, gather: Gather
     ) -> Iterator[Any]:
         """Yield what is gathered of the results in each partition, in their order; Dask divides the work.
 
         The sums of the partitions are added in a tree; other results are fetched one partition at a time.
         """
         del n_threads
-        call = functools.partial(_results_in, function=function, chunk_rows=chunk_rows, gather=gather)
+        call = functools.partial(_results_in, function=function, size=size, gather=gather)
         layer = self._partitions().apply(call)
         if gather is not gather_sum:
             for task in layer:
@@ -141,20 +138,16 @@ class DaskRows(Rows):
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks and their weights; the partitions are fetched one at a time."""
-        return self.results(lambda chunk: (chunk.values, chunk.weights), 1, size, list)
+        return self.results(stored_rows, 1, size, list)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
-        """Return the rows at some positions among those with weight, and their weights or None."""
+        """Return the rows at ascending positions among those with weight, and their weights or None."""
         partitions = self._partitions()
-        if isinstance(positions, slice):
-            positions = np.arange(self.n_rows)[positions]
-        order = np.argsort(positions, kind="stable")
-        ascending, starts = np.asarray(positions)[order], partitions.starts
-        local = np.split(ascending, np.searchsorted(ascending, starts[1:]))
+        positions, starts = np.arange(self.n_rows)[positions], partitions.starts
+        local = np.split(positions, np.searchsorted(positions, starts[1:]))
         calls = [(i, local[i] - starts[i]) for i in range(len(local)) if len(local[i])]
         # Without positions, the first partition shows the type of the rows.
-        pairs = dask.compute(*partitions.apply(_take_rows, calls or [(0, local[0])]))
-        return take_both(*stack_chunks(pairs), np.argsort(order))
+        return stack_chunks(dask.compute(*partitions.apply(_take_rows, calls or [(0, local[0])])))
 
     def systematic_sample(self, step: int) -> Rows:
         """Return one of every `step` rows, the same as if these rows were in memory."""
@@ -241,9 +234,12 @@ class Partitions:
         A call is the index of a partition, and further arguments of the function. By default, there is one
         call for each partition.
         """
-        task = dask.delayed(PartitionTask(function, self.n_features, self.names), pure=False, traverse=False)
+        task = dask.delayed(self._task(function), pure=False, traverse=False)
         parts = self._numbered_parts()
         return [task(*parts[i], *arguments) for i, *arguments in calls or [(i,) for i in range(len(parts))]]
+
+    def _task(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return functools.partial(_call, function=function, n_features=self.n_features, names=self.names)
 
     def _numbered_parts(self) -> list[tuple[Any, int, int | None]]:
         """Return each partition, its index, and the index of its first row if that is known."""
@@ -264,7 +260,7 @@ class Partitions:
         lengths = self.counts if self.lengths is None else self.lengths
         if 8 * self.n_features * lengths.sum() > n_merged * parse_bytes(dask.config.get("array.chunk-size")):
             return self
-        task = PartitionTask(_stored, self.n_features, self.names)
+        task = self._task(_stored)
         join, parts = dask.delayed(_join, pure=False), self._numbered_parts()
         groups = np.array_split(np.arange(len(parts)), n_merged)
         merged = dask.persist(*(join(task, [parts[i] for i in group]) for group in groups))
@@ -336,67 +332,59 @@ def _known_lengths(X: Any) -> IndexArray | None:
 # --- functions that run where a partition is ---------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class PartitionTask:
-    """A function of the rows of a partition and further arguments, called where the partition is.
+def _call(
+    part: Any,
+    index: int,
+    first_row: int | None,
+    *arguments: Any,
+    function: Callable[..., Any],
+    n_features: int,
+    names: tuple[str, ...] | None,
+) -> Any:
+    """Return a function of the rows of a partition and of further arguments.
 
-    `n_features` and `names` are the expected number of columns and, if known, their names.
+    Parameters
+    ----------
+    part : array or dataframe, or a pair of one and its weights
+    index : int
+        The number of the partition, for messages.
+    first_row : int or None
+        The index of its first row; None if it is not known.
+    *arguments
+        Of the function, after the rows.
+    function : callable
+    n_features : int
+        The expected number of columns.
+    names : tuple of str or None
+        The expected names of the columns.
     """
-
-    # Dask makes the keys of its tasks from this name; without it, from the text of all fields.
-    __name__ = "apolar-rows"
-
-    function: Callable[..., Any]
-    n_features: int
-    names: tuple[str, ...] | None
-
-    def __call__(
-        self, part: Any, index: int | None = None, first_row: int | None = None, *arguments: Any
-    ) -> Any:
-        """Return the function of a partition; its index and its first row are for messages."""
-        try:
-            return self.function(self._rows(part, index, first_row or 0), *arguments)
-        except (TypeError, ValueError) as error:
-            if first_row is not None or getattr(error, "row", None) is None:
-                raise
-            # The number of rows in the partitions before this one is not known.
-            raise type(error)(f"{error} Rows are counted from the first of partition {index}.") from error
-
-    def _rows(self, part: Any, index: int | None, first_row: int) -> Rows:
-        """Return the rows of a partition, after checking their columns and weights."""
-        part, weights = part if isinstance(part, tuple) else (part, None)
+    part, weights = part if isinstance(part, tuple) else (part, None)
+    try:
         rows = source_kind(part).open(part, None)
-        if rows.device_template is not None:
+        check_columns(rows, n_features, names, f"Partition {index}")
+        if not isinstance(rows, ArrayRows) or rows.device_template is not None:
             library = type(part).__module__.partition(".")[0]
             raise TypeError(
                 f"The blocks of X are of {library}: a cluster works with those of NumPy. Pass "
                 "X.map_blocks(numpy.asarray)."
             )
-        if rows.n_features != self.n_features:
-            raise ValueError(f"Partition {index} of X has {rows.n_features} columns, not {self.n_features}.")
-        if rows.names is not None and self.names is not None and rows.names != self.names:
-            raise ValueError(
-                "A partition of X has other columns than X, or in another order: "
-                f"{', '.join(rows.names)[:200]}; {', '.join(self.names)[:200]}. Select them by name in each "
-                "partition: X.map_partitions(lambda part: part[names])."
-            )
-        values, _ = rows.take(slice(None))
-        if values.dtype.kind == "O":
-            values = to_float64(values, first_row)
-        rows = ArrayRows(values, first_row=first_row)
-        if weights is None:
-            return rows
-        if np.shape(weights) != (rows.n_rows,):
+        rows = ArrayRows(rows.values, first_row=first_row or 0)
+        if weights is not None and np.shape(weights) != (rows.n_rows,):
             raise ValueError(
                 f"Partition {index} has {rows.n_rows} rows, and its sample_weight is of shape "
                 f"{np.shape(weights)}: give X and sample_weight the same partitions."
             )
-        return with_weights(rows, weights)
+        return function(rows if weights is None else with_weights(rows, weights), *arguments)
+    except (TypeError, ValueError) as error:
+        if first_row is not None or getattr(error, "row", None) is None:
+            raise
+        # The number of rows in the partitions before this one is not known.
+        raise type(error)(f"{error} Rows are counted from the first of partition {index}.") from error
 
 
-def _results_in(rows: Rows, function: RowFunction, chunk_rows: RowsPerChunk, gather: Gather) -> list[Any]:
+def _results_in(rows: Rows, function: RowFunction, size: RowsPerChunk, gather: Gather) -> list[Any]:
     """Return what is gathered of the results in a partition."""
-    return gather(rows.results(function, 1, chunk_rows, gather))
+    return gather(rows.results(function, 1, rows.size_of_chunks(size), gather))
 
 
 def _add_sums(gathered: Any) -> list[Any]:
@@ -410,7 +398,7 @@ def _stored(rows: Rows) -> tuple[Any, Any]:
     return source.values, rows.weights
 
 
-def _join(task: PartitionTask, numbered_parts: list[tuple[Any, ...]]) -> tuple[Any, Any]:
+def _join(task: Callable[..., Any], numbered_parts: list[tuple[Any, ...]]) -> tuple[Any, Any]:
     """Return the rows and the weights of several partitions as those of one."""
     return stack_chunks(task(*part) for part in numbered_parts)
 

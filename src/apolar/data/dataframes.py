@@ -11,9 +11,6 @@ from apolar._core.arrays import Array
 from apolar.data.chunks import objects_to_float64
 from apolar.data.rows import Rows
 
-# The number of rows that are decoded at a time from a data set of files.
-BATCH_ROWS = 2**16
-
 
 def is_dataframe(X: Any) -> bool:
     """Return whether X is a dataframe; raise TypeError for a lazy one."""
@@ -74,17 +71,14 @@ class DatasetRows(Rows):
     dataset : pyarrow Dataset or ParquetFile
     """
 
-    names: tuple[str, ...]
-
     def __init__(self, dataset: Any) -> None:
-        self.dataset, self.names = dataset, _numeric_columns(dataset)
+        self.dataset = dataset
+        self.names = tuple(getattr(dataset, "schema_arrow", dataset.schema).names)
+        if not self.names:
+            raise ValueError("The data set has no columns.")
+        self.n_features = len(self.names)
         is_file = hasattr(dataset, "metadata")
         self._n_rows = int(dataset.metadata.num_rows if is_file else dataset.count_rows())
-
-    @property
-    def n_features(self) -> int:
-        """The number of columns."""
-        return len(self.names)
 
     @property
     def n_rows(self) -> int:
@@ -94,15 +88,12 @@ class DatasetRows(Rows):
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks of at most `size` rows, read from the files."""
         if hasattr(self.dataset, "iter_batches"):
-            batches = self.dataset.iter_batches(batch_size=BATCH_ROWS)
+            batches = self.dataset.iter_batches(batch_size=size)
         else:
             # By default pyarrow reads many batches and files ahead, which takes memory.
-            ahead = {"batch_readahead": 2, "fragment_readahead": 1}
-            batches = self.dataset.to_batches(batch_size=BATCH_ROWS, **ahead)
+            batches = self.dataset.to_batches(batch_size=size, batch_readahead=2, fragment_readahead=1)
         for batch in batches:
-            values, _ = read_dataframe(batch)
-            for start in range(0, len(values), size):
-                yield values[start : start + size], None
+            yield read_dataframe(batch)[0], None
 
 
 def is_dataset(X: Any) -> bool:
@@ -110,21 +101,3 @@ def is_dataset(X: Any) -> bool:
     if not type(X).__module__.startswith("pyarrow."):
         return False
     return type(X).__name__ == "ParquetFile" or (hasattr(X, "count_rows") and hasattr(X, "schema"))
-
-
-def _numeric_columns(dataset: Any) -> tuple[str, ...]:
-    """Return the names of the columns of a data set; raise TypeError if one is not numeric."""
-    from pyarrow import types
-
-    schema = dataset.schema_arrow if hasattr(dataset, "schema_arrow") else dataset.schema
-    for field in schema:
-        kind = field.type
-        tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-        if not any(test(kind) for test in tests):
-            raise TypeError(
-                f"Column {field.name!r} of the data set holds {kind}, not numbers: pass chunks without it, "
-                "an object whose __iter__ yields dataset.to_batches(columns=[...])."
-            )
-    if not schema.names:
-        raise ValueError("The data set has no columns.")
-    return tuple(schema.names)

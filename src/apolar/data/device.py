@@ -11,8 +11,8 @@ from scipy import sparse
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
 from apolar._core.namespaces import free_memory, is_device_array
-from apolar.data.chunks import RowFunction, to_float64
-from apolar.data.rows import ArrayRows, Gather, Rows, RowsPerChunk, TransformedRows
+from apolar.data.chunks import RowFunction
+from apolar.data.rows import ArrayRows, Gather, Rows, TransformedRows
 from apolar.data.sources import open_rows
 
 # The fraction of the free memory of a device that rows may take; the computation needs the remainder.
@@ -103,14 +103,10 @@ class TransferredRows(TransformedRows):
         values, weights = (t if t is None else t.to(device, non_blocking=True) for t in tensors)
         return values, weights
 
-    def results(
-        self, function: RowFunction, n_threads: int, chunk_rows: RowsPerChunk, gather: Gather
-    ) -> Iterator[Any]:
+    def results(self, function: RowFunction, n_threads: int, size: int, gather: Gather) -> Iterator[Any]:
         """Yield what a function returns for each chunk: one is sent while another is worked on."""
         del n_threads
-        given = Rows.chunk_rows if chunk_rows is None else chunk_rows
-        size = min(given(self) if callable(given) else given, max(1, CHUNK_VALUES // self.n_features))
-        return super().results(function, 2, size, gather)
+        return super().results(function, 2, min(size, max(1, CHUNK_VALUES // self.n_features)), gather)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the rows at some positions, and their weights or None, on the host."""
@@ -123,20 +119,16 @@ class TransferredRows(TransformedRows):
 
     def stored_if_small(self) -> Rows:
         """Return the rows as one array on the device; else these rows."""
-        import torch
-
         if not self.n_rows:
             return self
-        first_values, first_weights = next(self.read(1))
-        if self.n_rows * self.n_features * first_values.dtype.itemsize > self.max_bytes:
+        first = next(self.read(1))
+        if self.n_rows * self.n_features * first[0].dtype.itemsize > self.max_bytes:
             return self
-        device = self.device_template.device
-        values = torch.empty((self.n_rows, self.n_features), dtype=first_values.dtype, device=device)
-        weights = None
-        if first_weights is not None:
-            weights = torch.empty((self.n_rows,), dtype=torch.float64, device=device)
+        values, weights = (
+            None if part is None else part.new_empty((self.n_rows, *part.shape[1:])) for part in first
+        )
         start = 0
-        for block, block_weights in self.read(max(1, CHUNK_VALUES // self.n_features)):
+        for block, block_weights in self.read(CHUNK_VALUES):
             stop = start + block.shape[0]
             values[start:stop] = block
             if weights is not None:
@@ -154,11 +146,8 @@ def _tensor(values: Any) -> Any:
     if is_device_array(values):
         return values
     array: Array = values.toarray() if sparse.issparse(values) else np.asarray(values)
-    if array.dtype.kind not in "buif":
-        # Complex values and strings are refused before they are converted.
-        array = to_float64(array)
     # torch has no unsigned integers of many bits, no long double, and no other byte order.
-    if array.dtype.kind != "f" or array.dtype.itemsize > 8 or not array.dtype.isnative:
+    if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     # torch warns of tensors that share read-only memory.
     return torch.from_numpy(array.copy() if not array.flags.writeable else np.ascontiguousarray(array))

@@ -26,6 +26,7 @@ from apolar._core.namespaces import (
 from apolar._core.threads import submit
 from apolar.data.chunks import Chunk, RowFunction
 from apolar.data.row_arrays import row_slice, sample_positions, stack_chunks, take_both, take_rows
+from apolar.data.weights import check_weights
 from apolar.exceptions import about_row
 
 # The number of values in a chunk: small enough for the cache, large enough for BLAS.
@@ -79,6 +80,7 @@ class Rows(ABC):
         The index of the first row in the table, for messages.
     """
 
+    n_features: int
     rereadable: bool = True
     can_take: bool = False
     in_memory: bool = False
@@ -91,21 +93,16 @@ class Rows(ABC):
     first_row: int = 0
 
     @property
-    @abstractmethod
-    def n_features(self) -> int:
-        """The number of columns."""
-
-    @property
-    @abstractmethod
     def n_rows(self) -> int | None:
         """The number of rows; None if it is known only after reading them."""
+        return None
 
     @abstractmethod
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks of at most `size` rows, and their weights or None, unchecked."""
 
     def take(self, positions: Any) -> tuple[Any, Any]:
-        """Return the rows at some positions (indices or a slice), and their weights or None, unchecked."""
+        """Return the rows at positions, ascending or a slice, and their weights or None, unchecked."""
         raise NotImplementedError(f"{type(self).__name__} can only be read in order.")
 
     @property
@@ -160,7 +157,7 @@ class Rows(ABC):
         sums : list
             On the host.
         """
-        sums = add_up(self._all_results(function, n_threads, chunk_rows, gather_sum))
+        sums = add_up(self._checked_results(function, n_threads, chunk_rows, gather_sum))
         assert sums is not None
         return sums
 
@@ -168,37 +165,40 @@ class Rows(ABC):
         self, function: RowFunction, n_threads: int = 1, chunk_rows: RowsPerChunk = None
     ) -> Iterator[Any]:
         """Yield what a function returns for each chunk, in order; parameters are those of `reduce`."""
-        return self._all_results(function, n_threads, chunk_rows, list)
+        return self._checked_results(function, n_threads, chunk_rows, list)
 
     def first(self, function: RowFunction) -> Any:
         """Return a function of the first chunk that has one, which is small on a device as well.
 
         Rows that can be read only once can still be read completely afterwards.
         """
-        return next(self._all_results(function, 1, max(1, CHUNK_SIZE // self.n_features), gather_first))
+        size = max(1, CHUNK_SIZE // self.n_features)
+        return next(self._checked_results(function, 1, size, gather_first))
 
-    def _all_results(
+    def _checked_results(
         self, function: RowFunction, n_threads: int, chunk_rows: RowsPerChunk, gather: Gather
     ) -> Iterator[Any]:
         """Yield `results`; raise ValueError if there are none."""
         # A device runs in parallel by itself.
         n_threads = 1 if self.device_template is not None else n_threads
-        results = self.results(function, n_threads, chunk_rows, gather)
+        results = self.results(function, n_threads, self.size_of_chunks(chunk_rows), gather)
         first = next(results, None)
         if first is None:
             raise ValueError("X has no rows, or the weights of the rows are all zero.")
         yield from itertools.chain([first], results)
 
-    def results(
-        self, function: RowFunction, n_threads: int, chunk_rows: RowsPerChunk, gather: Gather
-    ) -> Iterator[Any]:
-        """Yield what a function returns for each chunk that has a result.
+    def size_of_chunks(self, chunk_rows: RowsPerChunk) -> Any:
+        """Return the number of rows of a chunk, but for distributed rows, of which each partition says it."""
+        if self.is_distributed or isinstance(chunk_rows, int):
+            return chunk_rows
+        return self.chunk_rows() if chunk_rows is None else chunk_rows(self)
+
+    def results(self, function: RowFunction, n_threads: int, size: int, gather: Gather) -> Iterator[Any]:
+        """Yield what a function returns for each chunk of at most `size` rows that has a result.
 
         Rows in other places than here yield what `gather` returns there.
         """
         del gather
-        given = Rows.chunk_rows if chunk_rows is None else chunk_rows
-        size = given(self) if callable(given) else given
         # A single chunk needs no threads.
         n_threads = 1 if 0 < (self.n_rows or 0) <= size else n_threads
 
@@ -222,12 +222,8 @@ class Rows(ABC):
 
     def count(self) -> tuple[int, float]:
         """Return the number of rows with weight, and their total weight."""
-        if not self.is_distributed and self.n_rows is not None:
-            # Either all chunks have weights or none has: without weights, one row is enough to know.
-            first_chunk = next(self.read(1), None)
-            if first_chunk is not None and first_chunk[1] is None:
-                return self.n_rows, float(self.n_rows)
-        n_rows, weight = self.reduce(_count)
+        is_known = not self.is_distributed and self.n_rows is not None and self.weights is None
+        n_rows, weight = (self.n_rows, self.n_rows) if is_known else self.reduce(_count)
         return int(n_rows), float(weight)
 
     # --- derived rows --------------------------------------------------------------
@@ -283,15 +279,10 @@ class ArrayRows(Rows):
         first_row: int = 0,
     ) -> None:
         self.values, self.weights, self.device_template = values, weights, device_template
-        self.names, self.first_row = names, first_row
+        self.names, self.first_row, self.n_features = names, first_row, int(values.shape[1])
         if sparse.issparse(values):
             # The end of the row, and for each stored value an index of half its size.
             self.row_size = 1 + 1.5 * values.nnz / max(values.shape[0], 1)
-
-    @property
-    def n_features(self) -> int:
-        """The number of columns."""
-        return int(self.values.shape[1])
 
     @property
     def n_rows(self) -> int:
@@ -328,11 +319,7 @@ class DerivedRows(Rows):
         self.rereadable, self.row_size, self.names = source.rereadable, source.row_size, source.names
         self.device_template, self.first_row = source.device_template, source.first_row
         self.can_take, self.returns_to_host = source.can_take, source.returns_to_host
-
-    @property
-    def n_features(self) -> int:
-        """The number of columns."""
-        return self.source.n_features
+        self.n_features, self.weights = source.n_features, source.weights
 
     @property
     def n_rows(self) -> int | None:
@@ -356,8 +343,7 @@ class TransformedRows(DerivedRows):
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield transformed chunks and their weights or None."""
-        for values, weights in self.source.read(size):
-            yield self.apply(values, weights)
+        return self.results(stored_rows, 1, size, list)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the transformed rows at some positions, and their weights or None."""
@@ -369,9 +355,7 @@ class TransformedRows(DerivedRows):
         sample.device_template, sample.returns_to_host = self.device_template, self.returns_to_host
         return sample
 
-    def results(
-        self, function: RowFunction, n_threads: int, chunk_rows: RowsPerChunk, gather: Gather
-    ) -> Iterator[Any]:
+    def results(self, function: RowFunction, n_threads: int, size: int, gather: Gather) -> Iterator[Any]:
         """Yield what a function returns for each transformed chunk."""
         apply = self.apply
 
@@ -379,9 +363,7 @@ class TransformedRows(DerivedRows):
             values, weights = apply(chunk.values, chunk.weights)
             return function(replace(chunk, values=values, weights=weights))
 
-        if callable(chunk_rows) and not self.is_distributed:
-            chunk_rows = chunk_rows(self)
-        return self.source.results(call, n_threads, chunk_rows, gather)
+        return self.source.results(call, n_threads, size, gather)
 
 
 @dataclass(frozen=True, eq=False)
@@ -418,17 +400,16 @@ class SelectedRows(DerivedRows):
 
     def __init__(self, source: Rows, weights: Any = None, step: int = 1) -> None:
         super().__init__(source)
-        self.weights, self.step = weights, step
-        if weights is None:
-            self.can_take = False
-            return
-        self.in_memory = source.in_memory
-        self._positions = np.flatnonzero(to_numpy(weights) > 0)
+        self.step, self._positions = step, None
+        self.can_take = source.can_take and weights is not None
+        if weights is not None:
+            self.weights, self.in_memory = weights, source.in_memory
+            self._positions = np.flatnonzero(to_numpy(weights) > 0)
 
     @property
     def n_rows(self) -> int | None:
         """The number of selected rows; None if it is known only after reading all."""
-        if self.weights is not None:
+        if self._positions is not None:
             return len(self._positions)
         n_rows = self.source.n_rows
         if n_rows is None:
@@ -438,7 +419,7 @@ class SelectedRows(DerivedRows):
 
     def source_row(self, row: int) -> int:
         """Return the index of a row among all rows, those of weight zero included."""
-        if self.weights is None:
+        if self._positions is None:
             return row
         return self.source.source_row(self.first_row + int(self._positions[row - self.first_row]))
 
@@ -447,7 +428,7 @@ class SelectedRows(DerivedRows):
         start = 0
         for values, weights in self.source.read(size):
             stop = start + values.shape[0]
-            if self.weights is None:
+            if self._positions is None:
                 positions = sample_positions(start, stop, self.step, self.device_template)
             else:
                 weights = self.weights[start:stop]
@@ -499,8 +480,7 @@ def _small_on_host(values: Any, weights: Any) -> tuple[Any, Array | None]:
     if sparse.issparse(values) and values.shape[1] <= DENSE_COLUMNS:
         values = values.toarray()
     values, weights = _to_host(values, weights)
-    values = values.astype(np.float64) if sparse.issparse(values) else np.asarray(values, dtype=np.float64)
-    return values, None if weights is None else np.asarray(weights, dtype=np.float64)
+    return values.astype(np.float64, copy=False), check_weights(weights, values)
 
 
 def _to_host(values: Any, weights: Any) -> tuple[Any, Any]:
@@ -508,6 +488,11 @@ def _to_host(values: Any, weights: Any) -> tuple[Any, Any]:
     # Rows that are sent to a device are taken from the host.
     values = to_numpy(values) if is_device_array(values) else values
     return values, to_numpy(weights) if is_device_array(weights) else weights
+
+
+def stored_rows(chunk: Chunk) -> tuple[Any, Any]:
+    """Return the rows of a chunk, and their weights or None."""
+    return chunk.values, chunk.weights
 
 
 def _count(chunk: Chunk) -> tuple[int, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import mmap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import detach, is_dask, is_device_array, namespace
-from apolar.data.chunks import objects_to_float64, require_table
+from apolar.data.chunks import require_numbers
 from apolar.data.dataframes import DatasetRows, is_dataframe, is_dataset, read_dataframe
 from apolar.data.rows import ArrayRows, Rows, SelectedRows
 from apolar.data.weights import check_weights
@@ -98,34 +99,24 @@ def _open_dask(X: Any, sample_weight: Any) -> Rows:
     return from_dask(X, sample_weight)
 
 
-def _open_sparse(X: Any, _: Any) -> Rows:
-    # Older versions of SciPy fail to convert what is no matrix, in words of their own.
-    return ArrayRows(require_table(X).tocsr())
-
-
-def _open_array(X: Any, _: Any) -> Rows:
-    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
-        raise ValueError("X has masked entries: drop those rows, or fill them with X.filled(value).")
-    mapping = _memory_map(require_table(X)) if X.dtype.kind in "buif" else None
-    return ArrayRows(X) if mapping is None else MappedFileRows(X, mapping)
-
-
 def _open_device_array(X: Any, _: Any) -> Rows:
-    X = require_table(detach(X))
+    X = require_numbers(detach(X))
     return ArrayRows(X, device_template=X[:0, :])
 
 
-def _open_dataframe(X: Any, _: Any) -> Rows:
-    values, names = read_dataframe(X)
-    return ArrayRows(require_table(values), names=names)
-
-
-def _open_array_like(X: Any, _: Any) -> Rows:
-    try:
-        array = np.asarray(X)
-    except ValueError as error:
-        raise ValueError("X is ragged: its rows have different lengths.") from error
-    return ArrayRows(require_table(array))
+def _open_in_memory(X: Any, _: Any) -> Rows:
+    names = None
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        raise ValueError("X has masked entries: drop those rows, or fill them with X.filled(value).")
+    if is_dataframe(X):
+        X, names = read_dataframe(X)
+    elif not sparse.issparse(X):
+        try:
+            X = np.asarray(X)
+        except ValueError as error:
+            raise ValueError("X is ragged: its rows have different lengths.") from error
+    X = require_numbers(X)
+    return ArrayRows(X.tocsr() if sparse.issparse(X) else X, names=names)
 
 
 def _open_chunks(X: Any, sample_weight: Any) -> Rows:
@@ -140,23 +131,23 @@ def _is_table(value: Any) -> bool:
     return sparse.issparse(first) or getattr(first, "ndim", 0) == 2 or is_dataframe(first)
 
 
+def _is_mapped_file(X: Any) -> bool:
+    return isinstance(X, np.ndarray) and X.dtype.kind in "buif" and _memory_map(X) is not None
+
+
+def _is_in_memory(X: Any) -> bool:
+    if isinstance(X, list | tuple):
+        return not (X and _is_table(X[0]))
+    return sparse.issparse(X) or is_dataframe(X) or hasattr(X, "__array__")
+
+
 SOURCES: dict[str, SourceKind] = {
     "rows": SourceKind(lambda X: isinstance(X, Rows), _open_again),
     "dask": SourceKind(is_dask, _open_dask),
-    "sparse": SourceKind(sparse.issparse, _open_sparse, fits_scikit_learn=True),
-    "mapped file": SourceKind(
-        lambda X: isinstance(X, np.ndarray) and _memory_map(X) is not None, _open_array
-    ),
-    "array": SourceKind(lambda X: isinstance(X, np.ndarray), _open_array, fits_scikit_learn=True),
+    "mapped file": SourceKind(_is_mapped_file, lambda X, _: MappedFileRows(require_numbers(X))),
     "device array": SourceKind(is_device_array, _open_device_array),
     "data set": SourceKind(is_dataset, lambda X, _: DatasetRows(X)),
-    "dataframe": SourceKind(is_dataframe, _open_dataframe, fits_scikit_learn=True),
-    "list of rows": SourceKind(
-        lambda X: isinstance(X, list | tuple) and not (X and _is_table(X[0])),
-        _open_array_like,
-        fits_scikit_learn=True,
-    ),
-    "array-like": SourceKind(lambda X: hasattr(X, "__array__"), _open_array_like, fits_scikit_learn=True),
+    "in memory": SourceKind(_is_in_memory, _open_in_memory, fits_scikit_learn=True),
     "chunks": SourceKind(
         lambda X: isinstance(X, Iterable) and not isinstance(X, str | bytes | dict), _open_chunks
     ),
@@ -184,17 +175,19 @@ class MappedFileRows(ArrayRows):
     Parameters
     ----------
     array : ndarray
-    mapping : numpy.memmap
-        The memory map that the array is a view of.
+        A memory map, or a view of one.
     """
 
     in_memory = False
 
-    def __init__(self, array: Array, mapping: np.memmap) -> None:
+    def __init__(self, array: Array) -> None:
         super().__init__(array)
+        mapping = _memory_map(array)
         file = getattr(mapping, "_mmap", None)
         # Pages of a private map (mode "c") are not released: what was written to them would be lost.
-        can_release = isinstance(file, mmap.mmap) and mapping.mode != "c" and hasattr(file, "madvise")
+        can_release = (
+            isinstance(file, mmap.mmap) and getattr(mapping, "mode", "c") != "c" and hasattr(file, "madvise")
+        )
         self._file: mmap.mmap | None = file if can_release else None
         self._address = 0 if self._file is None else np.frombuffer(self._file, dtype=np.uint8).ctypes.data
 
@@ -252,29 +245,19 @@ class ChunkRows(Rows):
         self._is_past_first_block = False
         self._first = _open_chunk(first_chunk)
         self.row_size, self.names = self._first.row_size, self._first.names
-        self.device_template = self._first.device_template
-
-    @property
-    def n_features(self) -> int:
-        """The number of columns."""
-        return self._first.n_features
-
-    @property
-    def n_rows(self) -> None:
-        """None: the number of rows is known only after reading all chunks."""
-        return None
+        self.n_features, self.device_template = self._first.n_features, self._first.device_template
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield the rows of the chunks, at most `size` at a time."""
         # The elements of a list do not change; other iterables may reuse the memory of a chunk for the next.
-        copy = not isinstance(self._chunks, list | tuple)
+        copies = not isinstance(self._chunks, list | tuple)
         n_rows = 0
         for index, chunk in enumerate(self._chunks if self.rereadable else self._remaining()):
             rows = _open_chunk(chunk, n_rows)
             self._check_chunk(index, rows)
             for values, weights in rows.read(size):
                 n_rows += values.shape[0]
-                yield _numbers(values, copy), None if weights is None else _numbers(weights, copy)
+                yield (_copy(values), _copy(weights)) if copies else (values, weights)
                 self._is_past_first_block = True
 
     def _remaining(self) -> Iterator[Any]:
@@ -291,20 +274,12 @@ class ChunkRows(Rows):
     def _check_chunk(self, index: int, rows: Rows) -> None:
         """Raise an error for a chunk of another kind, or of other columns, than the first."""
         first = self._first
-        if rows.n_features != first.n_features:
-            raise ValueError(
-                f"Chunk {index} has {rows.n_features} columns, not {first.n_features} as the first has."
-            )
+        check_columns(rows, first.n_features, first.names, f"Chunk {index}")
         if (rows.weights is None) != (first.weights is None):
             raise ValueError("Some chunks have weights and others have none: give all of them weights.")
         is_on_device = rows.device_template is not None
         if is_on_device != (first.device_template is not None) or rows.is_sparse != first.is_sparse:
             raise TypeError(f"Chunk {index} is of another kind than the first: give all of them in one form.")
-        if rows.names is not None and first.names is not None and rows.names != first.names:
-            raise ValueError(
-                f"Chunk {index} has other columns than the first, or in another order: "
-                f"{', '.join(rows.names)[:200]}; {', '.join(first.names)[:200]}."
-            )
 
 
 def _open_chunk(chunk: Any, first_row: int = 0) -> Rows:
@@ -319,11 +294,18 @@ def _open_chunk(chunk: Any, first_row: int = 0) -> Rows:
     return rows if weights is None else with_weights(rows, weights)
 
 
-def _numbers(values: Any, copy: bool) -> Any:
-    """Return an array of Python objects as float64, others as they are, or as copies."""
-    if isinstance(values, np.ndarray) and values.dtype.kind == "O":
-        return objects_to_float64(values)
-    if not copy:
-        return values
-    is_own = isinstance(values, np.ndarray) or sparse.issparse(values)
-    return values.copy() if is_own else namespace(values).asarray(values, copy=True)
+def _copy(values: Any) -> Any:
+    is_own = values is None or isinstance(values, np.ndarray) or sparse.issparse(values)
+    return copy.copy(values) if is_own else namespace(values).asarray(values, copy=True)
+
+
+def check_columns(rows: Rows, n_features: int, names: tuple[str, ...] | None, part: str) -> None:
+    """Raise ValueError for a part of a table that has other columns than the table."""
+    if rows.n_features != n_features:
+        raise ValueError(f"{part} of X has {rows.n_features} columns, not {n_features}.")
+    if rows.names is not None and names is not None and rows.names != names:
+        raise ValueError(
+            f"{part} of X has other columns than X, or in another order: {', '.join(rows.names)[:200]}; "
+            f"{', '.join(names)[:200]}. Select them by name in each part, as in "
+            "X.map_partitions(lambda part: part[names])."
+        )
