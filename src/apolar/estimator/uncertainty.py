@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
-from apolar.em.rounding import with_rounding
 from apolar.em.run import Stop, run
 from apolar.estimator.fitted import FittedState, fitted_parameters
 from apolar.estimator.inputs import open_input
@@ -108,7 +107,8 @@ def _problem_of_fit(
     if box is not None:
         data = with_noise_component(data, model.noise or model.noise_weight_, box)
     if state.rounding_variances is not None and state.is_rounded and not is_drawn:
-        return with_rounding(data, prior, state.rounding_variances)
+        data = data.replace(measurement=np.asarray(state.rounding_variances))
+        return data, data.prior_for(prior)
     return data, prior
 
 
@@ -512,7 +512,7 @@ def _errors(
     """Return the errors in the units of the data, by the delta method from the covariance of coordinates."""
     weights, of_weights = whitened.weights, np.arange(whitened.n_components)
     m = whitened.n_features
-    if data.whitening.has_noise_component:
+    if data.has_noise:
         weights = np.append(weights, noise_weights(weights))
         of_weights = np.append(of_weights, len(inverse) - 1)
     by_weight = (np.diag(weights) - np.outer(weights, weights)) / np.sqrt(weights * data.weight)
@@ -583,7 +583,7 @@ def bootstrap(
         batch([_align_components(fit.parameters, fitted, family) for fit in fits])
     )
     converged = np.array([fit.status is FitStatus.CONVERGED for fit in fits])
-    has_noise = whitening.has_noise_component
+    has_noise = data.has_noise
     return Bootstrap(aligned.weights, aligned.means, aligned.covariances, converged, has_noise)
 
 
@@ -613,7 +613,7 @@ def _reweighted_problems(data: Problem, rng: np.random.Generator) -> Iterator[Pr
     n_draws = max(1, round(data.weight))
     while True:
         counts = rng.multinomial(n_draws, weights / weights.sum()) * (data.weight / n_draws)
-        yield Problem(SelectedRows(data.rows, counts), data.family, data.whitening, data.threads)
+        yield data.replace(rows=SelectedRows(data.rows, counts), n_rows=data.n_rows, weight=data.weight)
 
 
 def _drawn_problems(
@@ -621,7 +621,6 @@ def _drawn_problems(
 ) -> Iterator[Problem]:
     """Yield samples from the mixture, each with the number of rows of the data."""
     family, n_rows = data.family, max(1, round(data.weight))
-    whitening = replace(data.whitening, n_rows=n_rows, weight=float(n_rows))
     while True:
         X, _ = sample(family, parameters, n_rows, rng)
-        yield Problem(open_rows(X), family, whitening, data.threads)
+        yield data.replace(rows=open_rows(X))
