@@ -14,7 +14,7 @@ from apolar.data import Rows
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus, in_canonical_order
-from apolar.em.rounding import has_rounding, is_narrower, rounding_variances, with_rounding
+from apolar.em.row_scale import refuse_rows_out_of_reach
 from apolar.estimator.fit_warnings import is_collapsed, warnings_of
 from apolar.estimator.fitted import FittedState, is_fitted_as
 from apolar.estimator.inputs import float_type
@@ -57,7 +57,7 @@ def fit_rows(
     stored = stored_state(estimator, family, rows.n_features)
     n_threads = n_threads_of(estimator)
     data = Problem(rows, family, threads=n_threads, measurement=estimator.reg_covar or 0.0)
-    data.refuse_rows_out_of_reach()
+    refuse_rows_out_of_reach(data.rows, data.whitening, data.far_rows)
     if estimator.noise:
         data = with_noise_component(data, estimator.noise)
     if data.n_rows < estimator.n_components:
@@ -72,7 +72,7 @@ def fit_rows(
     )
     _check_not_collapsed(estimator, result)
     solver.state(result).set_on(estimator)
-    if estimator.reg_covar or has_rounding(solver.data) or data.n_rows <= SETTINGS.sample_rows:
+    if estimator.reg_covar or solver.data.is_rounded or data.n_rows <= SETTINGS.sample_rows:
         # EM computes the density with the noise of the rows, and before parameters are rounded in the
         # transform to the units of the data; this is the density of the mixture as it is returned.
         likelihood = predictor_of(estimator).likelihood(rows, n_threads)
@@ -148,10 +148,10 @@ class _Solver:
         result = None if is_continued else self.solve()
         if result is not None and result.status is FitStatus.STOPPED:
             return result
-        variances = rounding_variances(self.sample)
+        variances = self.sample.rounding_variances()
         if not np.any(variances):
             return self.solve() if result is None else result
-        if result is not None and not is_narrower(self.plain, result.parameters, variances):
+        if result is not None and not self.plain.is_narrower(result.parameters, variances):
             return result
         rounded = self.solve(variances=variances)
         if rounded.status is not FitStatus.CONVERGED:
@@ -159,7 +159,7 @@ class _Solver:
         solved = self.data
         start = replace(rounded, status=FitStatus.NOT_RUN, is_from_all_rows=True)
         result = self.solve(Candidates(lambda _: [start], keeps_order=self.keeps_order))
-        is_flat = is_narrower(self.plain, result.parameters, variances)
+        is_flat = self.plain.is_narrower(result.parameters, variances)
         if result.status is not FitStatus.CONVERGED or is_flat:
             self.data = solved
             return rounded
@@ -172,8 +172,8 @@ class _Solver:
         estimator, sample = self.estimator, self.sample
         self.data, prior = self.plain, self.plain_prior
         if variances is not None:
-            self.data, prior = with_rounding(self.plain, prior, variances)
-            sample = sample.with_measurement(variances)
+            self.data, sample = (each.replace(measurement=variances) for each in (self.plain, sample))
+            prior = self.data.prior_for(prior)
         if start is None:
             warm = _warm_start(estimator, self.data, self.stored)
             start = warm or requested_candidates(estimator, self.data, self.X, prior, self.has_weight)
@@ -241,8 +241,8 @@ def _warm_start(estimator: Any, data: Problem, stored: FittedState | None) -> Ca
         if not _is_warm(estimator, data):
             return None
         last = FittedState.of(estimator)
-        is_same = last.n_samples_seen == data.weight and has_rounding(data) == last.is_rounded
-        is_same = is_same and (last.parameters.noise is not None) == data.whitening.has_noise_component
+        is_same = last.n_samples_seen == data.weight and data.is_rounded == last.is_rounded
+        is_same = is_same and (last.parameters.noise is not None) == data.has_noise
         if is_same and last.lower_bounds:
             earlier = (last.lower_bounds[-1] - data.whitening.log_det) * data.weight
     start = Fit(

@@ -67,7 +67,7 @@ class FittedState:
         offset = whitening.log_det
         return cls(
             problem.family,
-            whitening.inverse_transform_parameters(fit.parameters),
+            whitening.inverse_transform_parameters(fit.parameters, problem.noise),
             dtype,
             n_samples_seen=weight,
             converged=fit.status is FitStatus.CONVERGED,
@@ -76,9 +76,7 @@ class FittedState:
             lower_bounds=[value / weight + offset for value in fit.history],
             evidence=evidence_of(problem, fit) + offset * weight,
             shrinkage=fit.shrinkage,
-            rounding_variances=whitening.measurement
-            if isinstance(whitening.measurement, np.ndarray)
-            else None,
+            rounding_variances=np.asarray(problem.measurement) if problem.is_rounded else None,
             start=fit.start,
             start_notes=list(fit.skipped),
             message=fit.status.value,

@@ -18,6 +18,7 @@ from apolar.em.completion import Completion
 from apolar.em.row_blocks import RowBlocks
 from apolar.em.whitening import Whitening, mixture_around
 from apolar.mixture.families import Family, family
+from apolar.mixture.noise import append_noise
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.scores import CRITERIA, FitSummary
 
@@ -50,7 +51,8 @@ class Predictor:
     def natural(self) -> Array:
         """Natural parameters in whitened coordinates, shape (n_components, n_stats); the noise is last."""
         whitening, inside = self.whitened
-        return whitening.append_noise_component(self.family.natural(inside), self.parameters.weights)
+        natural, noise = self.family.natural(inside), self.parameters.noise
+        return append_noise(natural, self.parameters.weights, noise, whitening.log_det)
 
     @functools.cached_property
     def completion(self) -> Completion:
@@ -120,8 +122,14 @@ class Predictor:
     def _blocks(self, n_per_component: int) -> RowBlocks:
         """Return how blocks are made of rows; new rows have not been checked yet."""
         n = len(self.natural)
-        n_working = n_per_component * n
-        return RowBlocks(self.family, self.whitened[0], is_checked=False, n_working=n_working, n_fused=n)
+        return RowBlocks(
+            self.family,
+            self.whitened[0],
+            has_noise=self.parameters.noise is not None,
+            is_checked=False,
+            n_working=n_per_component * n,
+            n_fused=n,
+        )
 
     def _answer_partition(self, values: Any, what: str) -> Any:
         """Return an answer for each row of a partition, which may be empty."""

@@ -12,12 +12,11 @@ from apolar._core.arrays import Array
 from apolar._core.checks import random_generator
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
-from apolar.data import Rows, fetch_rows, on_checked, open_rows
-from apolar.data.arrays import stack_rows
+from apolar.data import Rows, fetch_rows, open_rows
+from apolar.data.row_arrays import stack_rows
 from apolar.em.low_density import as_start_on, with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, in_canonical_order
-from apolar.em.rounding import has_rounding, is_narrower, prior_for, rounding_variances, with_rounding
 from apolar.em.run import Stop, evidence_of, run
 from apolar.em.whitening import Whitening, whitening_around
 from apolar.estimator.fitted import FittedState
@@ -27,8 +26,7 @@ from apolar.exceptions import ColumnError
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
-from apolar.moments.available import observed_sums
-from apolar.moments.sketch import MAX_COLUMNS, MomentSketch
+from apolar.moments.sketch import MAX_SKETCH_COLUMNS, MomentSketch
 from apolar.recovery.families import family_mixture
 from apolar.recovery.from_moments import spherical_mixture
 from apolar.search.candidates import start_candidates
@@ -90,16 +88,13 @@ class Stream:
         cls,
         family: Family,
         parameters: MixtureParameters,
-        whitening: Whitening,
+        noise: float | Array,
         weight: float,
         prior: Prior | None,
     ) -> Stream:
         """Return the stream that continues a fit to rows of that total weight."""
-        inside = whitening.transform_parameters(parameters)
-        family = family.in_coordinates(whitening.inverse)
-        stream = cls(family, parameters.n_components, prior, "moments", weight, parameters)
-        stream.noise, stream._whitening = whitening.measurement, whitening
-        stream._stats = family.stats_of(inside, weight, prior_for(whitening, family, prior))
+        stream = cls(family, parameters.n_components, prior, "moments", weight, parameters, noise=noise)
+        stream._whitening = whitening_around(parameters, family)
         return stream
 
     def update(self, rows: Rows, rng: np.random.Generator, threads: int) -> None:
@@ -130,23 +125,26 @@ class Stream:
         is_new_start = self.parameters is None or data.weight >= 2 * self._compared
         variances = np.zeros(data.n_features)
         if self.allows_rounding:
-            variances = rounding_variances(data.subsample(SETTINGS.sample_rows, np.random.default_rng(0)))
+            sample = data.subsample(SETTINGS.sample_rows, np.random.default_rng(0))
+            variances = sample.rounding_variances()
         # Of a few rows components may be narrow by chance: each new start is without rounding errors first.
         is_rounded = isinstance(self.noise, np.ndarray) and not is_new_start
         if not is_rounded:
             result = self._converged(data, self.prior, None if is_new_start else self.parameters, rng)
-            is_rounded = is_narrower(data, result.parameters, variances)
+            is_rounded = data.is_narrower(result.parameters, variances)
             is_new_start = is_new_start or is_rounded
         if is_rounded:
-            data, prior = with_rounding(data, self.prior, variances)
-            result = self._converged(data, prior, None if is_new_start else self.parameters, rng)
+            data = data.replace(measurement=variances)
+            result = self._converged(
+                data, data.prior_for(self.prior), None if is_new_start else self.parameters, rng
+            )
         # Components can change their order with each of these fits, and keep it in stepwise EM.
         result = in_canonical_order(result, self.family, data.whitening)
         # Set last, so that a batch that fails leaves the stream as it was.
-        self._kept, self.weight, self.noise = kept, data.weight, data.whitening.measurement
+        self._kept, self.weight, self.noise = kept, data.weight, data.measurement
         self.shrinkage = result.shrinkage
         self._compared = data.weight if is_new_start else self._compared
-        self.parameters = data.whitening.inverse_transform_parameters(result.parameters)
+        self.parameters = data.whitening.inverse_transform_parameters(result.parameters, data.noise)
         self.mean_likelihood = _mean_likelihood(data, result.parameters, result.log_likelihood)
         self.evidence = evidence_of(data, result) + data.whitening.log_det * data.weight
         enough = max(
@@ -163,7 +161,7 @@ class Stream:
             if method is not None and is_sketched:
                 sketch = MomentSketch(data.n_features, covariance_type=method)
                 self._sketch, self._method = sketch.update(all_rows), method
-            elif self.n_components <= data.n_features <= MAX_COLUMNS and is_sketched:
+            elif self.n_components <= data.n_features <= MAX_SKETCH_COLUMNS and is_sketched:
                 self._sketch = MomentSketch(data.n_features).update(all_rows)
             self._kept = []
 
@@ -185,15 +183,15 @@ class Stream:
 
     def _step(self, rows: Rows, threads: int) -> None:
         """Mix the sufficient statistics of a batch into those of the stream: stepwise EM."""
-        assert self._whitening is not None
-        assert self._stats is not None
         assert self.parameters is not None
-        batch = Problem(rows, self.family, self._whitening_for(rows, threads), threads)
-        whitening = batch.whitening
+        batch = self._problem_of(rows, threads)
+        whitening, prior = batch.whitening, batch.prior_for(self.prior)
         if batch.is_incomplete:
             # The moments of all rows are no longer known.
             self._sketch = None
         inside = whitening.transform_parameters(self.parameters)
+        if self._stats is None:
+            self._stats = batch.family.stats_of(inside, self.weight, prior)
         stats, likelihood = batch.e_step(inside[None])
         total = self.weight + batch.weight
         rate = (batch.weight / total) ** SETTINGS.forgetting
@@ -204,26 +202,31 @@ class Stream:
         self._stats = mixed * total
         if self._sketch is not None and total >= 2 * self._compared:
             self._compare_with_moments(batch, float(likelihood[0]))
-        prior = prior_for(whitening, self.family, self.prior)
         updated = batch.family.m_step(self._stats, prior, inside)
-        if whitening.has_noise_component:
+        if batch.has_noise:
             updated = replace(updated, weights=self._stats.counts / total)
-        self.parameters = whitening.inverse_transform_parameters(updated)
+        self.parameters = whitening.inverse_transform_parameters(updated, batch.noise)
         self.mean_likelihood = _mean_likelihood(batch, inside, float(likelihood[0]))
         self.evidence = None
 
-    def _whitening_for(self, rows: Rows, threads: int) -> Whitening:
-        """Return the whitening of the stream with the number and weight of a batch, which is checked."""
+    def _problem_of(self, rows: Rows, threads: int) -> Problem:
+        """Return a batch, which is checked, in the coordinates of the stream."""
         assert self._whitening is not None
+        assert self.parameters is not None
         try:
-            checked = Problem(rows, self.family, threads=threads)
+            is_incomplete = Problem(rows, self.family, threads=threads).is_incomplete
         except ColumnError:
             # A column without any value in this batch has some in others.
-            weight, n_rows, *_ = rows.reduce(on_checked(observed_sums, allows_missing=True), threads)
-            return replace(self._whitening.as_incomplete(), n_rows=int(n_rows), weight=float(weight))
-        whitening = replace(self._whitening, available_covariance=None)
-        whitening = whitening.as_incomplete() if checked.is_incomplete else whitening
-        return replace(whitening, n_rows=checked.n_rows, weight=checked.weight)
+            is_incomplete = True
+        return Problem(
+            rows,
+            self.family,
+            self._whitening,
+            threads,
+            measurement=self.noise,
+            noise=self.parameters.noise,
+            available_covariance=self._whitening.covariance if is_incomplete else None,
+        )
 
     def _compare_with_moments(self, batch: Problem, likelihood: float) -> None:
         """Take the mixture of the moments of all rows seen, if the batch is clearly more likely under it."""
@@ -233,8 +236,7 @@ class Stream:
         if rival is None:
             return
         if float(batch.e_step(rival[None])[1][0]) > likelihood + SETTINGS.clearly_better:
-            prior = prior_for(batch.whitening, self.family, self.prior)
-            self._stats = batch.family.stats_of(rival, self.weight, prior)
+            self._stats = batch.family.stats_of(rival, self.weight, batch.prior_for(self.prior))
 
     def _rival(self, batch: Problem) -> WhitenedParameters | None:
         """Return the mixture of the moments of all rows seen, by the method of the family."""
@@ -252,9 +254,8 @@ class Stream:
 
 def _mean_likelihood(data: Problem, parameters: WhitenedParameters, log_likelihood: float) -> float:
     """Return the mean log-likelihood in the units of the data, from that of EM, which has rounding errors."""
-    if has_rounding(data):
-        exact = data.with_measurement(np.zeros(data.n_features))
-        log_likelihood = float(exact.e_step(parameters[None])[1][0])
+    if data.is_rounded:
+        log_likelihood = float(data.exact.e_step(parameters[None])[1][0])
     return log_likelihood / data.weight + data.whitening.log_det
 
 
@@ -298,10 +299,9 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
         parameters = last.parameters
         if allows_rounding(estimator) and last.is_rounded:
             noise = np.asarray(last.rounding_variances)
-        whitening = replace(whitening_around(parameters, family), measurement=noise)
         # The covariances of the fit have been shrunk already.
         prior = None if prior is None else prior.conjugate
-        stream = Stream.after(family, parameters, whitening, estimator.n_samples_seen_, prior)
+        stream = Stream.after(family, parameters, noise, estimator.n_samples_seen_, prior)
         stream.shrinkage = last.shrinkage
     with one_blas_thread(), with_column_names(estimator):
         stream.update(rows, random_generator(estimator.random_state), n_threads_of(estimator))

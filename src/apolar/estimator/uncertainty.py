@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,12 @@ from apolar._core.numbers import figures
 from apolar._core.tables import SHOWN_CLUSTERS, SHOWN_COLUMNS, cluster_table, html_table
 from apolar._core.threads import one_blas_thread
 from apolar.data import CHUNK_SIZE, open_rows
-from apolar.data.derived import SelectedRows
+from apolar.data.rows import SelectedRows
 from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
-from apolar.em.rounding import with_rounding
 from apolar.em.run import Stop, run
 from apolar.estimator.fitted import FittedState, fitted_parameters
 from apolar.estimator.inputs import open_input
@@ -32,8 +31,7 @@ from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import MixtureParameters, SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.mixture.recovered import sample
-from apolar.moments.available import observed_column_moments
-from apolar.moments.covariance import is_constant
+from apolar.moments.covariance import is_constant, row_moments
 
 __all__ = [
     "Bootstrap",
@@ -62,12 +60,9 @@ MIN_ROWS_HELD = 1 - 1e-6
 def errors_of_model(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
     """Return standard errors of a fitted estimator, from the observed information of the rows of its fit."""
     data, prior = _problem_of_fit(model, X, sample_weight)
-    if data.scale is None:
-        _, _, mean, variances = observed_column_moments(data.rows)
-    else:
-        # The whitening was made of these moments: no other pass over the rows is needed.
-        mean, variances = data.scale.mean, data.scale.variances
-    constant = np.flatnonzero(is_constant(mean, variances))
+    # The whitening was made of these moments: no other pass over the rows is needed.
+    moments = row_moments(data.rows, allows_missing=True) if data.scale is None else data.scale
+    constant = np.flatnonzero(is_constant(moments.mean, moments.variances))
     if len(constant):
         # Its variance is at its floor.
         problem = "is constant: its variance has no standard error. Fit without it."
@@ -112,7 +107,8 @@ def _problem_of_fit(
     if box is not None:
         data = with_noise_component(data, model.noise or model.noise_weight_, box)
     if state.rounding_variances is not None and state.is_rounded and not is_drawn:
-        return with_rounding(data, prior, state.rounding_variances)
+        data = data.replace(measurement=np.asarray(state.rounding_variances))
+        return data, data.prior_for(prior)
     return data, prior
 
 
@@ -516,7 +512,7 @@ def _errors(
     """Return the errors in the units of the data, by the delta method from the covariance of coordinates."""
     weights, of_weights = whitened.weights, np.arange(whitened.n_components)
     m = whitened.n_features
-    if data.whitening.has_noise_component:
+    if data.has_noise:
         weights = np.append(weights, noise_weights(weights))
         of_weights = np.append(of_weights, len(inverse) - 1)
     by_weight = (np.diag(weights) - np.outer(weights, weights)) / np.sqrt(weights * data.weight)
@@ -587,7 +583,7 @@ def bootstrap(
         batch([_align_components(fit.parameters, fitted, family) for fit in fits])
     )
     converged = np.array([fit.status is FitStatus.CONVERGED for fit in fits])
-    has_noise = whitening.has_noise_component
+    has_noise = data.has_noise
     return Bootstrap(aligned.weights, aligned.means, aligned.covariances, converged, has_noise)
 
 
@@ -617,7 +613,7 @@ def _reweighted_problems(data: Problem, rng: np.random.Generator) -> Iterator[Pr
     n_draws = max(1, round(data.weight))
     while True:
         counts = rng.multinomial(n_draws, weights / weights.sum()) * (data.weight / n_draws)
-        yield Problem(SelectedRows(data.rows, counts), data.family, data.whitening, data.threads)
+        yield data.replace(rows=SelectedRows(data.rows, counts), n_rows=data.n_rows, weight=data.weight)
 
 
 def _drawn_problems(
@@ -625,7 +621,6 @@ def _drawn_problems(
 ) -> Iterator[Problem]:
     """Yield samples from the mixture, each with the number of rows of the data."""
     family, n_rows = data.family, max(1, round(data.weight))
-    whitening = replace(data.whitening, n_rows=n_rows, weight=float(n_rows))
     while True:
         X, _ = sample(family, parameters, n_rows, rng)
-        yield Problem(open_rows(X), family, whitening, data.threads)
+        yield data.replace(rows=open_rows(X))
