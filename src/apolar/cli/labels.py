@@ -218,7 +218,7 @@ def outlier_text(
     import numpy as np
     import polars as pl
 
-    from apolar.estimator.outliers import OutlierRule
+    from apolar.estimator.marginals import OutlierRule
     from apolar.mixture.conditional import min_distances
 
     rule = OutlierRule.of(model, 0.05)  # for its means and covariances, which do not depend on the level
