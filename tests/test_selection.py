@@ -18,7 +18,7 @@ from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
 from apolar.scores import CRITERIA
 from apolar.selection import Row, select
-from apolar.selection.result import reason as _reason
+from apolar.selection.selection_table import reason as _reason
 
 
 def clusters(covariances, counts, seed=0, apart=6.0):

@@ -12,7 +12,7 @@ from apolar.em.problem import Problem
 from apolar.estimator.fitted import FittedState
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
-from apolar.moments.kernels import triton as sums
+from apolar.moments import device_sums as sums
 
 torch = pytest.importorskip("torch")
 

@@ -32,23 +32,18 @@ class Settings:
     # --- search: starts and races (benchmarks/small_clusters, benchmarks/generalise) ---
     overseeded_starts: int = 4
     seeds_per_component: int = 4
-    # Steps of EM: before and after a merger, from a start, and after a split, since the split of a large
-    # component has a low likelihood for some steps, even if it finds a cluster.
-    merge_steps: int = 5
-    short_steps: int = 10
-    split_steps: int = 15
+    # Steps of EM in a race: of starts, of splits and of mergers, before the best of them are run on.
+    short_steps: int = 8
     # How many of a race are run to their optima, pairs are merged, rounds of split and merge are run, and
     # contenders are run on all rows.
     kept: int = 3
     # If at least this many starts reach the same optimum, there is no split and merge.
     agreeing: int = 4
-    # Log-likelihood: the least gain for which another round is run, the distance of mixtures that lead to the
-    # same optimum, and the standard errors within which a difference may be chance.
-    min_gain: float = 0.05
+    # Log-likelihood: the distance of mixtures that lead to the same optimum, and the standard errors within
+    # which a difference may be chance.
     same_optimum: float = 0.5
     chance_errors: float = 4.0
-    # Tolerances of EM on all rows and on a sample, and its most passes there.
-    tolerance: float = 1e-3
+    # The tolerance of EM in a search, also the least gain for which another round is run, and its most passes.
     sample_tolerance: float = 0.1
     sample_passes: int = 300
     # The start "emem", and how many of its runs share a pass: with more, a pass is no faster.
@@ -111,11 +106,8 @@ class Settings:
     # and of those that can still be the best.
     reach: float = 30.0
     final_reach: float = 10.0
-    # Steps before starts are ranked, the tolerance of plain runs, relative to the objective, and the mergers
-    # that are tried of a neighbour.
-    ranking_steps: int = 8
+    # The tolerance of plain runs, relative to the objective.
     relative_tolerance: float = 1e-7
-    merged_pairs: int = 5
     # Values of the rows for each parameter; the likelihood of fewer follows single values.
     values_per_parameter: int = 3
     # Without a prior, a component with a variance below this fraction of that of all rows has collapsed.

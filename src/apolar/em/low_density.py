@@ -23,7 +23,7 @@ from apolar.em.whitening import MIN_EIGENVALUE, Whitening
 from apolar.mixture.families import Family, Invariance
 from apolar.mixture.noise import NoiseBox, noise_weights
 from apolar.mixture.parameters import AnyParameters
-from apolar.moments.covariance import column_moments, is_constant
+from apolar.moments.covariance import is_constant, row_moments
 
 __all__ = ["as_start_on", "with_noise_component", "with_noise_share", "without_low_density"]
 
@@ -149,7 +149,8 @@ def _whitening_of(values: Array, weights: Array | None, is_kept: Array, data: Pr
     kept = open_rows(values[is_kept], None if weights is None else weights[is_kept])
     whitening = data.whitening
     # In a column in which these rows do not vary, but others do, there is no unit for the others.
-    of_kept, of_all = (is_constant(*column_moments(rows)[2:]) for rows in (kept, open_rows(values, weights)))
+    both = (row_moments(rows) for rows in (kept, open_rows(values, weights)))
+    of_kept, of_all = (is_constant(moments.mean, moments.variances) for moments in both)
     if np.array_equal(of_kept, of_all):
         whitening = whitening_of(kept, data.family)
     return replace(whitening, n_rows=data.n_rows, weight=data.weight, measurement=data.whitening.measurement)

@@ -14,8 +14,8 @@ from apolar._core.arrays import Array
 from apolar._core.compiled import RowMap
 from apolar._core.namespaces import as_float64, is_device_array, to_numpy
 from apolar.data import Chunk, Rows, Scratch, thread_scratch
-from apolar.data.checks import check_weights
 from apolar.data.rows import DENSE_COLUMNS
+from apolar.data.weights import check_weights
 from apolar.em.blocks import Block, RawBlock, StatsBlock, weights_to_device_of
 from apolar.em.kernels import triton
 from apolar.em.kernels.compiled import CompiledBlock, has_kernel

@@ -11,15 +11,7 @@ from apolar._core.arrays import Array, IndexArray
 from apolar.data import ArrayRows, Rows
 from apolar.em.whitening import Whitening, decorrelation, scaling
 from apolar.mixture.families import Family, Invariance
-from apolar.moments.available import available_moments
-from apolar.moments.covariance import (
-    ROUNDING,
-    ColumnMoments,
-    RowCovariance,
-    column_moments,
-    is_constant,
-    row_covariance,
-)
+from apolar.moments.covariance import ROUNDING, RowMoments, is_constant, row_moments
 
 # The largest deviation of a column, and the inverse of the smallest: sums of squares must not overflow.
 MAX_SPREAD = 1e145
@@ -61,36 +53,25 @@ class RowScale:
     far_rows: IndexArray
 
     @property
-    def moments(self) -> RowCovariance | None:
+    def moments(self) -> RowMoments | None:
         """The first two moments of all rows, if this is what was computed."""
         if self.covariance is None or self.is_incomplete or len(self.far_rows):
             return None
-        return RowCovariance(self.weight, self.n_rows, self.mean, self.covariance)
+        return RowMoments(self.weight, self.n_rows, self.mean, self.variances, self.covariance)
 
 
 def scale_of(rows: Rows, family: Family, n_threads: int = 1) -> RowScale:
     """Return the scale of rows for the whitening of a family; they are checked, and read once or twice."""
-    columns, covariance, is_incomplete = _moments_of(rows, family, n_threads)
-    weight, n_rows = columns.weight, columns.n_rows
-    far_rows = find_far_rows(rows, columns)
+    has_covariance = family.whitened_by is Invariance.LINEAR
+    moments = row_moments(rows, n_threads, has_covariance=has_covariance, allows_missing=True)
+    weight, n_rows, is_incomplete = moments.weight, moments.n_rows, moments.is_incomplete
+    far_rows = find_far_rows(rows, moments)
     if len(far_rows):
-        columns, covariance, _ = _moments_of(without_rows(rows, far_rows), family, n_threads)
-    return RowScale(weight, n_rows, columns.mean, columns.variances, covariance, is_incomplete, far_rows)
-
-
-def _moments_of(rows: Rows, family: Family, n_threads: int) -> tuple[ColumnMoments, Array | None, bool]:
-    """Return moments of the columns, the covariance where it is needed, and whether values are missing."""
-    covariance = None
-    if family.whitened_by is not Invariance.LINEAR:
-        columns = column_moments(rows, n_threads, allows_missing=True)
-    else:
-        weight, n_rows, mean, covariance = row_covariance(rows, n_threads, allows_missing=True)
-        columns = ColumnMoments(weight, n_rows, mean, np.diag(covariance).copy())
-    # In sparse rows no value can be missing: sums that overflow both ways are NaN, too.
-    if rows.is_sparse or not np.any(np.isnan(columns.mean)):
-        return columns, covariance, False
-    available = available_moments(rows.on_host(), n_threads)
-    return available.of_columns, available.covariance, True
+        rows = without_rows(rows, far_rows)
+        moments = row_moments(rows, n_threads, has_covariance=has_covariance, allows_missing=True)
+    return RowScale(
+        weight, n_rows, moments.mean, moments.variances, moments.covariance, is_incomplete, far_rows
+    )
 
 
 def whitening_of(
@@ -179,7 +160,7 @@ def is_host_array(rows: Rows) -> bool:
     return isinstance(rows, ArrayRows) and isinstance(rows.values, np.ndarray) and rows.in_memory
 
 
-def find_far_rows(rows: Rows, moments: ColumnMoments) -> IndexArray:
+def find_far_rows(rows: Rows, moments: RowMoments) -> IndexArray:
     """Return the positions of rows with a value that is far from the values of all other rows.
 
     The standard deviation leaves out the rows that are furthest from the median: the square root of their
@@ -190,7 +171,7 @@ def find_far_rows(rows: Rows, moments: ColumnMoments) -> IndexArray:
     ----------
     rows : Rows
         An array in memory; other sources are not searched.
-    moments : ColumnMoments
+    moments : RowMoments
         Of the columns.
 
     Returns

@@ -14,7 +14,7 @@ from apolar._core.numbers import figures
 from apolar._core.tables import SHOWN_CLUSTERS, SHOWN_COLUMNS, Displayed, TableCells, cluster_table
 from apolar._core.threads import one_blas_thread
 from apolar.data import CHUNK_SIZE, Rows, open_rows
-from apolar.data.derived import SelectedRows
+from apolar.data.rows import SelectedRows
 from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
 from apolar.em.problem import Problem
@@ -30,8 +30,7 @@ from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.mixture.recovered import sample
-from apolar.moments.available import observed_column_moments
-from apolar.moments.covariance import is_constant
+from apolar.moments.covariance import is_constant, row_moments
 
 __all__ = ["Bootstrap", "Interval", "StandardErrors", "bootstrap", "standard_errors"]
 
@@ -256,8 +255,8 @@ def standard_errors(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
 
 def _check_columns_vary(rows: Rows) -> None:
     """Refuse constant columns: their variances are at their floor."""
-    columns = observed_column_moments(rows)
-    constant = np.flatnonzero(is_constant(columns.mean, columns.variances))
+    moments = row_moments(rows, allows_missing=True)
+    constant = np.flatnonzero(is_constant(moments.mean, moments.variances))
     if len(constant):
         problem = "is constant: its variance has no standard error. Fit without it."
         raise ColumnError(int(constant[0]), problem)

@@ -10,8 +10,8 @@ from sklearn.base import clone
 
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
-from apolar.data import Rows, fetch_rows, on_checked, open_rows
-from apolar.data.arrays import stack_rows
+from apolar.data import Rows, fetch_rows, open_rows
+from apolar.data.row_arrays import stack_rows
 from apolar.em.problem import Problem
 from apolar.em.rounding import has_rounding, prior_for
 from apolar.em.whitening import Whitening, whitening_around
@@ -30,8 +30,7 @@ from apolar.exceptions import ColumnError
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
-from apolar.moments.available import observed_sums
-from apolar.moments.sketch import MAX_COLUMNS, MomentSketch
+from apolar.moments.sketch import MAX_SKETCH_COLUMNS, MomentSketch
 from apolar.recovery.families import family_mixture
 from apolar.recovery.from_moments import spherical_mixture
 from apolar.search.given import requested_candidates
@@ -180,7 +179,7 @@ def _fit_first(
     prior = None if prior is None else prior.of_strength(fit.shrinkage)
     sums = Sums(solution.problem.whitening, fit.stats, prior, compared=problem.weight)
     method = moment_method(family, n_components, problem.n_features, problem.n_rows)
-    if method is None and n_components <= problem.n_features <= MAX_COLUMNS:
+    if method is None and n_components <= problem.n_features <= MAX_SKETCH_COLUMNS:
         method = "spherical"
     # Beside noise, the moments of all rows are not those of the components.
     if method is None or estimator.noise or problem.is_incomplete:
@@ -262,8 +261,8 @@ def _whitening_for(sums: Sums, family: Family, rows: Rows, threads: int) -> Whit
         checked = Problem(rows, family, threads=threads)
     except ColumnError:
         # A column without any value in this batch has some in others.
-        weight, n_rows, *_ = rows.reduce(on_checked(observed_sums, allows_missing=True), threads)
-        return replace(sums.whitening.as_incomplete(), n_rows=int(n_rows), weight=float(weight))
+        n_rows, weight = rows.count()
+        return replace(sums.whitening.as_incomplete(), n_rows=n_rows, weight=weight)
     whitening = replace(sums.whitening, available_covariance=None)
     whitening = whitening.as_incomplete() if checked.is_incomplete else whitening
     return replace(whitening, n_rows=checked.n_rows, weight=checked.weight)

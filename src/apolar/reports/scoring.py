@@ -17,12 +17,11 @@ from apolar.estimator.fitted import NOISE_LABEL
 from apolar.estimator.marginals import OutlierRule
 from apolar.exceptions import ColumnError
 from apolar.mixture.conditional import FULL, min_distances
-from apolar.moments.available import available_moments
-from apolar.moments.covariance import column_moments, is_constant
+from apolar.moments.covariance import is_constant, row_moments
 from apolar.reports.limits import LIMITS
 from apolar.scores import CRITERIA, FitSummary
 from apolar.selection import Selection, select
-from apolar.selection.result import reason
+from apolar.selection.selection_table import reason
 
 # Rows that are read at a time.
 CHUNK = 65_536
@@ -194,15 +193,13 @@ def _nearest(rule: OutlierRule, rows: Array) -> Array:
 def column_statistics(X: Array, names: Sequence[str]) -> tuple[Array, Array, Array]:
     """Return means and variances of the columns, and the number of missing values of each."""
     rows = open_rows(X)
-    moments = column_moments(rows, allows_missing=True)
-    if not np.any(np.isnan(moments.mean)):
-        return moments.mean, moments.variances, np.zeros(rows.n_features, dtype=np.int64)
     try:
-        available = available_moments(rows)
+        moments = row_moments(rows, allows_missing=True)
     except ColumnError as error:
         raise error.with_name(names) from error
-    n_missing = np.rint(available.weight - available.counts).astype(np.int64)
-    return available.mean, available.variances, n_missing
+    counts = moments.weight if moments.counts is None else moments.counts
+    n_missing = np.rint(moments.weight - np.broadcast_to(counts, rows.n_features)).astype(np.int64)
+    return moments.mean, moments.variances, n_missing
 
 
 class StandardisedRows:

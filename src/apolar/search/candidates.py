@@ -14,7 +14,7 @@ from apolar.em.problem import Problem
 from apolar.em.result import Fit
 from apolar.em.rounding import has_rounding
 from apolar.mixture.prior import Prior
-from apolar.moments.covariance import column_moments, leading_directions
+from apolar.moments.covariance import leading_directions, row_moments
 from apolar.search.search import beside_noise, portfolio
 from apolar.search.starts import STARTS
 
@@ -145,10 +145,11 @@ def _on_leading_directions(data: Problem, n_components: int, rng: np.random.Gene
     directions of largest variance span. Projected on them, components keep their variances.
     """
     rows = data.rows
-    weight, _, mean, variances = column_moments(rows)
+    moments = row_moments(rows)
+    mean, variance = moments.mean, float(moments.variances.sum())
     # With some directions beyond those in which the means lie.
     n_directions = min(n_components + 10, rows.n_features, max(data.n_rows - 1, 1))
-    directions = leading_directions(rows, mean, float(variances.sum()), weight, n_directions, rng)[1]
+    directions = leading_directions(rows, mean, variance, moments.weight, n_directions, rng)[1]
     parts = [
         np.asarray((block if sparse.issparse(block) else np.asarray(block)) @ directions) - mean @ directions
         for block, _ in rows.read(rows.chunk_rows(n_directions))

@@ -8,7 +8,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
-from apolar.data.derived import Divided
+from apolar.data.rows import Divided
 from apolar.em.problem import Problem
 from apolar.em.whitening import metric_of
 from apolar.mixture import SphericalMixture

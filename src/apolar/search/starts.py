@@ -172,7 +172,7 @@ def merged_runs(
     # The short runs that follow adapt the prior.
     starts = family.m_step(_stack_stats(merged_seeds), prior.conjugate)
     seeds = [Fit(starts[i], "overseed") for i in range(n_runs)]
-    runs = run(data, seeds, prior, Stop(SETTINGS.merge_steps), is_scored=False)
+    runs = run(data, seeds, prior, Stop(SETTINGS.short_steps), is_scored=False)
     merged = [merged_stats(data, each.parameters, n_components) for each in runs]
     return [resized_stats(data, stats, n_components) for stats in merged]
 
@@ -231,7 +231,7 @@ def best_of_short_runs(
     *,
     from_rows: bool = True,
     n_runs: int = SETTINGS.emem_runs,
-    n_steps: int = SETTINGS.merge_steps,
+    n_steps: int = SETTINGS.short_steps,
 ) -> WhitenedParameters:
     """Return the best mixture after short runs of EM from many random starts [biernacki2003]: a `Start`.
 

@@ -32,11 +32,10 @@ from apolar.estimator.inputs import (
     weighted_rows,
 )
 from apolar.mixture.families import FAMILIES, UNIVARIATE, Family, family
-from apolar.moments.available import observed_column_moments
-from apolar.moments.covariance import ColumnMoments, is_constant
+from apolar.moments.covariance import RowMoments, is_constant, row_moments
 from apolar.scores import CRITERIA, criterion_title
 from apolar.selection.grid import Callback, Candidate, Grid, Optimum, Task
-from apolar.selection.result import Row, Selection, reason
+from apolar.selection.selection_table import Row, Selection, reason
 
 __all__ = ["Row", "Selection", "select"]
 
@@ -130,7 +129,7 @@ def select(
         check_columns(GaussianMixture(covariance_type=kind), rows.n_features)
     has_weight, columns = weighted_rows(sample_weight), None
     if is_host_array(rows):
-        columns = observed_column_moments(rows)
+        columns = row_moments(rows, allows_missing=True)
         names, used = getattr(model, "feature_names_in_", None), "They are left out of the comparison."
         warn_of_constant_columns(columns.mean, columns.variances, names, used)
         if not model.noise:
@@ -252,7 +251,7 @@ class ConstantColumns:
     units: Array
 
     @classmethod
-    def of(cls, columns: ColumnMoments) -> ConstantColumns | None:
+    def of(cls, columns: RowMoments) -> ConstantColumns | None:
         """Return the constant columns, if some columns are constant and others are not."""
         varying = np.flatnonzero(~is_constant(columns.mean, columns.variances))
         if len(varying) in (0, len(columns.mean)):

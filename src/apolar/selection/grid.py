@@ -21,7 +21,7 @@ from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.rounding import has_rounding, is_narrower, prior_for, rounding_variances, with_rounding
 from apolar.em.row_blocks import is_wide
-from apolar.em.run import Stop, evidence_of, has_kernel, run
+from apolar.em.run import Stop, evidence_of, run
 from apolar.mixture.families import Family
 from apolar.mixture.noise import N_NOISE_PARAMETERS
 from apolar.mixture.parameters import WhitenedParameters
@@ -31,8 +31,8 @@ from apolar.scores import CRITERIA, FitSummary
 from apolar.search.given import requested_candidates
 from apolar.search.merging import merged_pairs
 from apolar.search.proposals import with_one_more
-from apolar.search.search import is_better, portfolio, race
-from apolar.selection.starts import FORMS, PLAIN_TREE, SharedStarts
+from apolar.search.search import approach, is_better, one_component, portfolio, race
+from apolar.selection.shared_starts import FORMS, PLAIN_TREE, SharedStarts
 
 __all__ = ["NO_MAXIMUM", "Callback", "Candidate", "Grid", "Optimum", "Task", "contains"]
 
@@ -344,8 +344,7 @@ class Grid:
         (kind, number), model = candidate, self.task.model
         problem = self._problem(kind)
         if number == 1 and self.is_searched:
-            whole = problem.imputed().soft_stats(np.ones((1, problem.n_rows)))
-            parameters = problem.family.m_step(whole, Prior())
+            parameters = one_component(problem, Prior())
             shares = problem.whitening.noise_shares or (0.0,)
             return [
                 Fit(replace(parameters, weights=np.array([1 - share])), "one component") for share in shares
@@ -363,24 +362,20 @@ class Grid:
         """Return the best optimum near some starts, if there is one.
 
         Short runs under the conjugate prior, which keeps components from collapsing on the way, rank the
-        starts. The best of them are run to their end; the others only if a component of each of these
-        collapses.
+        starts. The best of them is run to its end; the next ones only if a component of it collapses.
         """
         prior = self.task.prior
         conjugate = Prior() if prior is None else prior.conjugate
-        ranked = race(problem, starts, conjugate, SETTINGS.ranking_steps)
+        ranked = race(problem, starts, conjugate)
         # Of those that are equally high, one.
         gaps = np.diff([fit.log_likelihood for fit in ranked], prepend=np.inf)
-        ranked = [fit for fit, gap in zip(ranked, gaps, strict=True) if gap < -SETTINGS.tolerance]
-        best: Optimum | None = None
-        # Those that bound others are fitted with more care.
-        n_kept = 2 if problem.family in FORMS else 1
-        for i, start in enumerate(ranked):
-            if i >= n_kept and (best is not None or np.any(self.rounding)):
-                break
-            priors = (Prior(), None) if prior is None and i < n_kept else (prior,)
-            best = _better(best, self._optimum(problem, start, priors))
-        return best
+        ranked = [fit for fit, gap in zip(ranked, gaps, strict=True) if gap < -self.task.model.tol]
+        priors = (Prior(), None) if prior is None else (prior,)
+        for start in ranked[: SETTINGS.kept]:
+            found = self._optimum(problem, start, priors)
+            if found is not None or np.any(self.rounding):
+                return found
+        return None
 
     def _optimum(self, problem: Problem, start: Fit, priors: tuple[Prior | None, ...]) -> Optimum | None:
         """Return the optimum that runs under some priors lead to; None if a component collapses.
@@ -388,25 +383,17 @@ class Grid:
         Where it collapses on rows that are equal because they are rounded, the optimum is that of rows that
         are known up to their rounding errors.
         """
-        fit = start
+        fit, model = start, self.task.model
+        max_iter = min(SETTINGS.sample_passes, max(model.max_iter, 1))
         for prior in priors:
-            fit = self._climb(problem, fit, prior)
+            end = approach(problem, fit, prior, max_iter, max(model.tol, SETTINGS.sample_tolerance))
+            fit = replace(end, n_iter=fit.n_iter + end.n_iter)
         is_finite = np.isfinite(fit.log_likelihood) and fit.parameters.is_finite
         if is_finite and not is_narrower(problem, fit.parameters, self.rounding):
             is_regular = not fit.is_collapsed and self._is_regular(problem, fit.parameters)
             return Optimum(problem, fit) if is_regular else None
         # From the start: what led to the collapse is not near the optimum.
         return self._rounded_optimum(problem, start) if np.any(self.rounding) else None
-
-    def _climb(self, problem: Problem, start: Fit, prior: Prior | None) -> Fit:
-        """Return the end of one run, near an optimum."""
-        max_iter = min(SETTINGS.sample_passes, max(self.task.model.max_iter, 1))
-        if not has_kernel(problem) or (prior is not None and prior.compares_by_evidence):
-            tol = max(self.task.model.tol, SETTINGS.sample_tolerance)
-            (fit,) = run(problem, [start], prior, Stop(max_iter, gain=tol))
-        else:
-            (fit,) = run(problem, [start], prior, Stop(max_iter, SETTINGS.relative_tolerance))
-        return replace(fit, n_iter=start.n_iter + fit.n_iter)
 
     def _rounded_optimum(self, problem: Problem, start: Fit) -> Optimum | None:
         """Return the optimum for rows that are known up to their rounding errors; None if there is none."""
@@ -463,7 +450,7 @@ class Grid:
             starts += [Fit(mixture, f"split of {k - 1}") for mixture in grown]
         if larger is not None:
             completed = problem.imputed(larger.fit.parameters)
-            merged = merged_pairs(completed, larger.fit.parameters, SETTINGS.merged_pairs)
+            merged = merged_pairs(completed, larger.fit.parameters, SETTINGS.kept)
             starts += [Fit(problem.m_step(stats, Prior()), f"merger of {k + 1}") for stats in merged]
         for other, optimum in alone.items():
             is_contained = other.n_components == k and contains(kind, other.family)
@@ -548,10 +535,10 @@ def _are_neighbours(first: Candidate, second: Candidate) -> bool:
 
 
 def _better(optimum: Optimum | None, other: Optimum | None) -> Optimum | None:
-    """Return the better of two fits; the first, if the other is better by no more than a tolerance."""
+    """Return the better of two fits; the first, if the other is better by rounding only."""
     if optimum is None or other is None:
         return other if optimum is None else optimum
-    return other if is_better(other.fit, optimum.fit, SETTINGS.tolerance) else optimum
+    return other if is_better(other.fit, optimum.fit) else optimum
 
 
 def _exact(problem: Problem, fit: Fit) -> Fit:
