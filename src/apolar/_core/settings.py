@@ -119,16 +119,6 @@ class Settings:
     neighbour_rows: int = 3000
     # Rows whose box the noise fills.
     box_rows: int = 20_000
-    # Rows whose density is above that of the noise by less than this factor may be noise.
-    noise_like: float = 5.0
-    # At least this many rows before a gap in the densities are looked at, to see whether they are noise too;
-    # a gap is a wide one if densities rise by this factor.
-    rows_before_gap: int = 5
-    wide_gap: float = 10.0
-    # Shares of noise from which one is looked for that agrees with the density of its rows; two that differ
-    # by less than this factor are one.
-    first_shares: tuple[float, ...] = (0.02, 0.5)
-    same_share: float = 1.25
     # The least and the most noise that a start begins with.
     min_share: float = 0.01
     max_share: float = 0.9

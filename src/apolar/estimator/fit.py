@@ -17,7 +17,7 @@ from apolar.data import Rows
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus, in_canonical_order
-from apolar.em.rounding import has_rounding, is_narrower, rounding_variances, with_rounding
+from apolar.em.row_scale import refuse_rows_out_of_reach
 from apolar.estimator.fit_warnings import warn_of_constant_columns, warn_of_far_rows, warnings_of
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import allows_rounding, check_columns, float_type, is_path, n_threads_of
@@ -150,7 +150,7 @@ def problem_of(
     check_columns(estimator, rows.n_features)
     threads, n_components = n_threads_of(estimator), estimator.n_components
     problem = Problem(rows, family, threads=threads, measurement=estimator.reg_covar or 0.0)
-    problem.refuse_rows_out_of_reach()
+    refuse_rows_out_of_reach(problem.rows, problem.whitening, problem.far_rows)
     if noise:
         problem = with_noise_component(problem, noise, box)
     if problem.n_rows < n_components:
@@ -167,8 +167,8 @@ def continued(last: FittedState, problem: Problem, *, is_same: bool = False) -> 
     With `is_same`, rows of the same weight are taken to be those of the fit, which may then be at its end.
     """
     whitening = problem.whitening
-    is_same = is_same and last.n_samples_seen == problem.weight and has_rounding(problem) == last.is_rounded
-    is_same = is_same and (last.parameters.noise is not None) == whitening.has_noise_component
+    is_same = is_same and last.n_samples_seen == problem.weight and problem.is_rounded == last.is_rounded
+    is_same = is_same and (last.parameters.noise is not None) == problem.has_noise
     earlier = -np.inf
     if is_same and last.lower_bounds:
         earlier = (last.lower_bounds[-1] - whitening.log_det) * problem.weight
@@ -218,7 +218,7 @@ class Solution:
         """
         problem = self.problem
         state = FittedState.of_fit(self.fit, problem, self.dtype)
-        if problem.n_rows > SETTINGS.sample_rows and not np.any(problem.whitening.measurement):
+        if problem.n_rows > SETTINGS.sample_rows and not np.any(problem.measurement):
             return state
         likelihood = state.likelihood(problem.rows, problem.threads)
         return replace(state, lower_bound=likelihood.log_likelihood / likelihood.n_samples)
@@ -270,17 +270,17 @@ class Search:
         plain = None if is_continued else self._solve(sample)
         if plain is not None and plain.fit.status is FitStatus.STOPPED:
             return plain
-        variances = rounding_variances(sample)
+        variances = sample.rounding_variances()
         if not np.any(variances):
             return plain or self._solve(sample)
-        if plain is not None and not is_narrower(self.problem, plain.fit.parameters, variances):
+        if plain is not None and not self.problem.is_narrower(plain.fit.parameters, variances):
             return plain
         rounded = self._solve(sample, variances)
         if rounded.fit.status is not FitStatus.CONVERGED:
             return rounded
         start = replace(rounded.fit, status=FitStatus.NOT_RUN, is_from_all_rows=True)
         exact = self._solve(sample, start=Candidates(lambda _: [start], keeps_order=rounded.keeps_order))
-        is_flat = is_narrower(self.problem, exact.fit.parameters, variances)
+        is_flat = self.problem.is_narrower(exact.fit.parameters, variances)
         if exact.fit.status is not FitStatus.CONVERGED or is_flat:
             return rounded
         # The starts disagreed in the search; this run had only one.
@@ -293,8 +293,8 @@ class Search:
         """Return the best mixture for rows with errors of some variances, its components in order."""
         problem, prior, estimator = self.problem, self.prior, self.estimator
         if variances is not None:
-            problem, prior = with_rounding(problem, prior, variances)
-            sample = sample.with_measurement(variances)
+            problem, sample = (each.replace(measurement=variances) for each in (problem, sample))
+            prior = problem.prior_for(prior)
         start = start or self.start(problem, prior)
 
         def solution(fit: Fit) -> Solution:

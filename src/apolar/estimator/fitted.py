@@ -22,7 +22,7 @@ from apolar.em.row_blocks import RowBlocks
 from apolar.em.run import evidence_of
 from apolar.em.whitening import Whitening, mixture_around
 from apolar.mixture.families import Family, family
-from apolar.mixture.noise import N_NOISE_PARAMETERS, noise_weights
+from apolar.mixture.noise import N_NOISE_PARAMETERS, append_noise, noise_weights
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.scores import FitSummary
 
@@ -111,10 +111,9 @@ class FittedState:
         whitening, weight = problem.whitening, problem.weight
         # The density of a row in the units of the data is that in whitened coordinates times |det A|.
         offset = whitening.log_det
-        errors = whitening.measurement
         return cls(
             problem.family,
-            whitening.inverse_transform_parameters(fit.parameters),
+            whitening.inverse_transform_parameters(fit.parameters, problem.noise),
             dtype,
             n_samples_seen=weight,
             converged=fit.status is FitStatus.CONVERGED,
@@ -123,7 +122,7 @@ class FittedState:
             lower_bounds=[value / weight + offset for value in fit.history],
             evidence=evidence_of(problem, fit) + offset * weight,
             shrinkage=fit.shrinkage,
-            rounding_variances=errors if isinstance(errors, np.ndarray) else None,
+            rounding_variances=np.asarray(problem.measurement) if problem.is_rounded else None,
             start=fit.start,
             start_notes=list(fit.skipped),
             message=fit.status.value,
@@ -209,7 +208,8 @@ class FittedState:
     def natural(self) -> Array:
         """Natural parameters in whitened coordinates, shape (n_components, n_stats); the noise is last."""
         whitening, inside = self.whitened
-        return whitening.append_noise_component(self.family.natural(inside), self.parameters.weights)
+        natural, noise = self.family.natural(inside), self.parameters.noise
+        return append_noise(natural, self.parameters.weights, noise, whitening.log_det)
 
     @functools.cached_property
     def completion(self) -> Completion:
@@ -287,5 +287,11 @@ class FittedState:
     def _blocks(self, n_per_component: int) -> RowBlocks:
         """Return how blocks are made of rows; new rows have not been checked yet."""
         n = len(self.natural)
-        n_working = n_per_component * n
-        return RowBlocks(self.family, self.whitened[0], is_checked=False, n_working=n_working, n_fused=n)
+        return RowBlocks(
+            self.family,
+            self.whitened[0],
+            has_noise=self.parameters.noise is not None,
+            is_checked=False,
+            n_working=n_per_component * n,
+            n_fused=n,
+        )

@@ -19,7 +19,6 @@ from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
-from apolar.em.rounding import with_rounding
 from apolar.em.run import Stop, run
 from apolar.estimator.fit import problem_of
 from apolar.estimator.fitted import FittedState
@@ -178,7 +177,8 @@ def _problem_of_fit(
     noise = 0.0 if box is None else model.noise or model.noise_weight_
     problem = problem_of(model, rows, kind, noise, box)
     if state.rounding_variances is not None and state.is_rounded and not is_drawn:
-        problem, prior = with_rounding(problem, prior, state.rounding_variances)
+        problem = problem.replace(measurement=np.asarray(state.rounding_variances))
+        prior = problem.prior_for(prior)
     return state, problem, prior
 
 
@@ -428,7 +428,7 @@ def _errors(
     """Return the errors in the units of the data, by the delta method from the covariance of coordinates."""
     weights, of_weights = whitened.weights, np.arange(whitened.n_components)
     r, m = whitened.means.shape
-    if problem.whitening.has_noise_component:
+    if problem.has_noise:
         weights = np.append(weights, noise_weights(weights))
         of_weights = np.append(of_weights, len(inverse) - 1)
     by_weight = (np.diag(weights) - np.outer(weights, weights)) / np.sqrt(weights * problem.weight)
@@ -474,27 +474,26 @@ def bootstrap(model: Any, X: Any, sample_weight: Any, n_resamples: int, *, param
     """
     check_integer(n_resamples, "n_resamples", least=2)
     state, problem, prior = _problem_of_fit(model, X, sample_weight, is_drawn=parametric)
-    family, rows, whitening = problem.family, problem.rows, problem.whitening
+    family, whitening = problem.family, problem.whitening
     rng, stop = random_generator(model.random_state), Stop(max(model.max_iter, 1), gain=max(model.tol, 1e-9))
     fitted, fits = whitening.transform_parameters(state.parameters), list[Fit]()
     n_drawn, weights = max(1, round(problem.weight)), problem.row_weights()
     weights = np.ones(problem.n_rows) if weights is None else weights
     for _ in range(n_resamples):
         if parametric:
-            resampled = open_rows(sample(state.family, state.parameters, n_drawn, rng)[0])
-            whitening = replace(whitening, n_rows=n_drawn, weight=float(n_drawn))
+            drawn, _ = sample(state.family, state.parameters, n_drawn, rng)
+            resample = problem.replace(rows=open_rows(drawn))
         else:
             # The same rows, weighted by how often each was drawn.
             counts = rng.multinomial(n_drawn, weights / weights.sum()) * (problem.weight / n_drawn)
-            resampled = SelectedRows(rows, counts)
-        resample = Problem(resampled, family, whitening, problem.threads)
+            rows = SelectedRows(problem.rows, counts)
+            resample = problem.replace(rows=rows, n_rows=problem.n_rows, weight=problem.weight)
         fits += run(resample, [Fit(fitted, "fitted")], prior, stop)
     aligned = whitening.inverse_transform_parameters(
         batch([_align_components(fit.parameters, fitted, family) for fit in fits])
     )
     converged = np.array([fit.status is FitStatus.CONVERGED for fit in fits])
-    has_noise = whitening.has_noise_component
-    return Bootstrap(aligned.weights, aligned.means, aligned.covariances, converged, has_noise)
+    return Bootstrap(aligned.weights, aligned.means, aligned.covariances, converged, problem.has_noise)
 
 
 def _align_components(

@@ -13,7 +13,6 @@ from apolar._core.threads import one_blas_thread
 from apolar.data import Rows, fetch_rows, open_rows
 from apolar.data.row_arrays import stack_rows
 from apolar.em.problem import Problem
-from apolar.em.rounding import has_rounding, prior_for
 from apolar.em.whitening import Whitening, whitening_around
 from apolar.estimator.fit import Search, continued, problem_of
 from apolar.estimator.fitted import FittedState
@@ -60,8 +59,9 @@ class Sums:
     Attributes
     ----------
     whitening : Whitening
-    stats : SufficientStats
-        The sums of all rows, under the responsibilities that each had when it came.
+    stats : SufficientStats or None
+        The sums of all rows, under the responsibilities that each had when it came; None if they are those of
+        the mixture.
     prior : Prior or None
     method : str
         The family whose moments are kept.
@@ -72,7 +72,7 @@ class Sums:
     """
 
     whitening: Whitening
-    stats: SufficientStats
+    stats: SufficientStats | None
     prior: Prior | None
     method: str = "spherical"
     sketch: MomentSketch | None = None
@@ -104,13 +104,15 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
     stream = vars(estimator).get("_stream", FirstRows())
     last = None if is_new else _last_state(estimator, family)
     if last is not None and "_stream" not in vars(estimator):
-        stream = _sums_after(estimator, last, prior)
+        # The covariances of the fit have been shrunk already.
+        prior = None if prior is None else prior.conjugate
+        stream = Sums(whitening_around(last.parameters, last.family), None, prior)
     with one_blas_thread(), with_column_names(estimator):
         if isinstance(stream, FirstRows):
             state, stream = _fit_first(estimator, stream, rows, last, family, prior)
         else:
             assert last is not None
-            state, stream = _step(last, stream, rows, n_threads_of(estimator))
+            state, stream = _step(estimator, last, stream, rows)
     assert state.lower_bound is not None
     # Set last, so that a batch that fails leaves the estimator as it was.
     replace(
@@ -201,81 +203,74 @@ def _stacked(first: Rows | None, batch: Rows) -> Rows:
 # --- stepwise EM --------------------------------------------------------------------------------
 
 
-def _sums_after(estimator: Any, last: FittedState, prior: Prior | None) -> Sums:
-    """Return the sums that continue a fit."""
-    measurement = estimator.reg_covar or 0.0
-    if allows_rounding(estimator) and last.is_rounded:
-        measurement = np.asarray(last.rounding_variances)
-    whitening = replace(whitening_around(last.parameters, last.family), measurement=measurement)
-    family = last.family.in_coordinates(whitening.inverse)
-    # The covariances of the fit have been shrunk already.
-    prior = None if prior is None else prior.conjugate
-    inside = whitening.transform_parameters(last.parameters)
-    assert last.n_samples_seen is not None
-    stats = family.stats_of(inside, last.n_samples_seen, prior_for(whitening, family, prior))
-    return Sums(whitening, stats, prior)
-
-
-def _step(last: FittedState, sums: Sums, rows: Rows, threads: int) -> tuple[FittedState, Sums]:
+def _step(estimator: Any, last: FittedState, sums: Sums, rows: Rows) -> tuple[FittedState, Sums]:
     """Return the mixture and the sums after a batch, whose statistics are mixed into them: stepwise EM."""
-    batch = Problem(rows, last.family, _whitening_for(sums, last.family, rows, threads), threads)
-    assert last.n_samples_seen is not None
-    weight, total = last.n_samples_seen, last.n_samples_seen + batch.weight
-    inside = batch.whitening.transform_parameters(last.parameters)
+    batch = _problem_of_batch(estimator, last, sums, rows)
+    whitening, prior = batch.whitening, batch.prior_for(sums.prior)
+    inside, weight = whitening.transform_parameters(last.parameters), estimator.n_samples_seen_
+    before = batch.family.stats_of(inside, weight, prior) if sums.stats is None else sums.stats
     stats, likelihood = batch.e_step(inside[None])
+    total = weight + batch.weight
     rate = (batch.weight / total) ** SETTINGS.forgetting
-    mixed = ((1 - rate) * sums.stats / weight + rate * stats[0] / batch.weight) * total
-    prior = prior_for(batch.whitening, batch.family, sums.prior)
-    sketch = sums.sketch
+    mixed = ((1 - rate) * before / weight + rate * stats[0] / batch.weight) * total
+    sketch, compared = sums.sketch, sums.compared
     if sketch is not None:
         # Where values are missing, the moments of all rows are no longer known.
         part = MomentSketch(rows.n_features, covariance_type=sums.method)
         sketch = None if batch.is_incomplete else sketch + part.update(rows)
-    sums = replace(sums, stats=mixed, sketch=sketch)
-    if sketch is not None and total >= 2 * sums.compared:
-        sums = replace(sums, compared=total)
-        rival = _mixture_of_moments(batch, sums, inside.n_components)
+    if sketch is not None and total >= 2 * compared:
+        compared, rival = total, _mixture_of_moments(batch, sketch, sums.method, inside.n_components)
         # The mixture of the moments of all rows seen, if the batch is clearly more likely under it.
         least = float(likelihood[0]) + SETTINGS.clearly_better
         if rival is not None and float(batch.e_step(rival[None])[1][0]) > least:
-            sums = replace(sums, stats=batch.family.stats_of(rival, total, prior))
-    updated = batch.family.m_step(sums.stats, prior, inside)
-    if batch.whitening.has_noise_component:
-        updated = replace(updated, weights=sums.stats.counts / total)
-    if has_rounding(batch):
-        likelihood = batch.with_measurement(np.zeros(batch.n_features)).e_step(inside[None])[1]
+            mixed = batch.family.stats_of(rival, total, prior)
+    updated = batch.family.m_step(mixed, prior, inside)
+    if batch.has_noise:
+        updated = replace(updated, weights=mixed.counts / total)
+    if batch.is_rounded:
+        likelihood = batch.exact.e_step(inside[None])[1]
     state = replace(
         last,
-        parameters=batch.whitening.inverse_transform_parameters(updated),
+        parameters=whitening.inverse_transform_parameters(updated, batch.noise),
         n_samples_seen=total,
-        lower_bound=float(likelihood[0]) / batch.weight + batch.whitening.log_det,
+        lower_bound=float(likelihood[0]) / batch.weight + whitening.log_det,
         # Of a stream whose rows are no longer there, it is not known.
         evidence=None,
     )
-    return state, sums
+    return state, replace(sums, stats=mixed, sketch=sketch, compared=compared)
 
 
-def _whitening_for(sums: Sums, family: Family, rows: Rows, threads: int) -> Whitening:
-    """Return the whitening of the stream with the number and weight of a batch, which is checked."""
+def _problem_of_batch(estimator: Any, last: FittedState, sums: Sums, rows: Rows) -> Problem:
+    """Return a batch, which is checked, in the coordinates of the stream."""
+    threads = n_threads_of(estimator)
     try:
-        checked = Problem(rows, family, threads=threads)
+        is_incomplete = Problem(rows, last.family, threads=threads).is_incomplete
     except ColumnError:
         # A column without any value in this batch has some in others.
-        n_rows, weight = rows.count()
-        return replace(sums.whitening.as_incomplete(), n_rows=n_rows, weight=weight)
-    whitening = replace(sums.whitening, available_covariance=None)
-    whitening = whitening.as_incomplete() if checked.is_incomplete else whitening
-    return replace(whitening, n_rows=checked.n_rows, weight=checked.weight)
+        is_incomplete = True
+    measurement = estimator.reg_covar or 0.0
+    if allows_rounding(estimator) and last.is_rounded:
+        measurement = np.asarray(last.rounding_variances)
+    return Problem(
+        rows,
+        last.family,
+        sums.whitening,
+        threads,
+        measurement=measurement,
+        noise=last.parameters.noise,
+        available_covariance=sums.whitening.covariance if is_incomplete else None,
+    )
 
 
-def _mixture_of_moments(batch: Problem, sums: Sums, n_components: int) -> WhitenedParameters | None:
+def _mixture_of_moments(
+    batch: Problem, sketch: MomentSketch, method: str, n_components: int
+) -> WhitenedParameters | None:
     """Return the mixture of the moments of all rows seen, by the method of the family."""
-    assert sums.sketch is not None
     units = np.ones(batch.n_features)
     try:
-        if sums.method == "spherical":
-            return whitened_spherical(batch, spherical_mixture(sums.sketch, n_components), units)
-        central, rng = sums.sketch.central(), np.random.default_rng(0)
-        return whitened_mixture(batch, family_mixture(central, n_components, sums.method, rng), units)
+        if method == "spherical":
+            return whitened_spherical(batch, spherical_mixture(sketch, n_components), units)
+        central, rng = sketch.central(), np.random.default_rng(0)
+        return whitened_mixture(batch, family_mixture(central, n_components, method, rng), units)
     except (ValueError, np.linalg.LinAlgError):
         return None

@@ -195,9 +195,8 @@ def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.ran
     starts, skipped = search.starts()
     ranked = search.after_short_runs(starts)
     finalists = search.finalists(ranked)
-    has_noise = data.whitening.has_noise_component
     # Beside noise all starts may have left the same cluster to it.
-    if has_noise or not (n_components == 1 or search.starts_agree):
+    if data.has_noise or not (n_components == 1 or search.starts_agree):
         finalists = search.after_split_and_merge(finalists)
     if search.is_on_sample and n_components > 1:
         moments = [start for start in starts if start.start == "moments"]
@@ -262,15 +261,11 @@ class Search:
 
         Beside noise, they are those of the rows of higher density.
         """
-        if not self.data.whitening.has_noise_component:
+        if not self.data.has_noise:
             return self._starts_on(self.sample, self.data)
-        candidates: list[Fit] = []
-        skipped: tuple[str, ...] = ()
-        for share in self.data.whitening.noise_shares:
-            kept = without_low_density(self.sample, share)
-            starts, skipped = self._starts_on(kept, kept)
-            candidates += beside_noise(starts, share)
-        return candidates, skipped
+        kept = without_low_density(self.sample)
+        starts, skipped = self._starts_on(kept, kept)
+        return beside_noise(starts, self.data.noise_share), skipped
 
     def _starts_on(self, sample: Problem, source: Problem) -> tuple[list[Fit], tuple[str, ...]]:
         """Return the starts on some rows, with the moments of others, and those that were skipped."""

@@ -141,7 +141,7 @@ def overseeded_mixtures(
     merged = []
     for family, n in _families_of_runs(data.family, n_runs):
         if n:
-            run_data = data if family == data.family else data.under(family)
+            run_data = data if family == data.family else data.replace(family=family)
             merged += merged_runs(run_data, n_seeds, n_components, search_prior, rng, n)
     mixtures = data.family.m_step(_stack_stats(merged), prior)
     return [mixtures[i] for i in range(n_runs)]

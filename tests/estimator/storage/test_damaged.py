@@ -72,7 +72,7 @@ def test_pickles_are_never_opened(path):
     with np.load(path) as file:
         arrays = dict(file)
     np.savez(path.with_suffix(".npz"), **arrays | {"means_": trap})
-    with pytest.raises(ValueError, match="holds object"):
+    with pytest.raises(ValueError, match="Object arrays cannot be loaded"):
         load_model(GaussianMixture, path.with_suffix(".npz"))
     path.write_bytes(pickle.dumps(Trap()))
     with pytest.raises(ValueError, match="not a zip file"):
@@ -112,7 +112,7 @@ def test_files_that_would_fill_the_memory_are_refused(path):
     for shape in [(2**40,), (2**40, 2**40), (-1,)]:
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("means_.npy", npy(shape))
-        with pytest.raises(ValueError, match="not as long as its shape"):
+        with pytest.raises(ValueError, match="is damaged"):
             load_model(GaussianMixture, path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("means_.npy", npy((1,), bytes(8)))
