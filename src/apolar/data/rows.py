@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextvars
 import itertools
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +20,7 @@ from apolar._core.namespaces import (
     to_device_of,
     to_numpy,
 )
-from apolar._core.threads import submit
+from apolar._core.threads import map_in_threads
 from apolar.data.chunks import Chunk, RowFunction
 from apolar.data.row_arrays import row_slice, sample_positions, stack_chunks, take_both, take_rows
 from apolar.data.weights import check_weights
@@ -500,30 +497,6 @@ def _count(chunk: Chunk) -> tuple[int, float]:
         return chunk.values.shape[0], float(chunk.values.shape[0])
     weights = to_numpy(chunk.weights)
     return int(np.count_nonzero(weights > 0)), float(weights.sum(dtype=np.float64))
-
-
-def map_in_threads(
-    function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], n_threads: int
-) -> Iterator[Any]:
-    """Yield a function of each tuple of arguments, in their order, computed by `n_threads` threads."""
-    if n_threads == 1:
-        for call_arguments in arguments:
-            yield function(*call_arguments)
-        return
-    pending: deque[Future[Any]] = deque()
-    try:
-        for call_arguments in arguments:
-            # NumPy keeps np.errstate in the context: without the context of the caller, threads would warn.
-            pending.append(submit(contextvars.copy_context().run, function, *call_arguments))
-            # Never more calls than threads at a time.
-            if len(pending) >= n_threads:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        for call in pending:
-            call.cancel()
-        wait(pending)
 
 
 def add_up(terms: Iterable[Iterable[Any] | None]) -> list[Any] | None:

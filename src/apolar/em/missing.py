@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.data.rows import map_in_threads
+from apolar._core.threads import map_in_threads
 from apolar.em.blocks import Block, dense_block, posteriors
 from apolar.em.whitening import Whitening
 from apolar.mixture.conditional import FULL, ConditionalComponents, NaturalComponents
