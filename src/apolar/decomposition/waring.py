@@ -25,8 +25,7 @@ from apolar.decomposition.terms import (
     unknown_size,
 )
 from apolar.decomposition.tuning import TUNING
-from apolar.tensor import SymmetricTensor
-from apolar.tensor.conversion import as_tensor
+from apolar.tensor import SymmetricTensor, as_tensor
 from apolar.tensor.printing import InText, Printed
 
 
