@@ -96,7 +96,6 @@ class Settings:
     # the means and weights.
     stream_rows: int = 5000
     stream_rows_per_parameter: int = 20
-    stream_tolerance: float = 1e-2
     # Stepwise EM gives a batch its fraction of the rows so far, to this power, as its weight [cappe2009].
     forgetting: float = 0.8
     # The mixture of the moments replaces that of stepwise EM if a batch is likelier by this.
