@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from apolar._core.arrays import Array, unit_rows
+from apolar._core.compiled import joint_rotation
 from apolar.decomposition.hankel import HankelSVD
 from apolar.decomposition.least_squares import gauss_newton
 from apolar.decomposition.methods import METHODS
-from apolar.decomposition.pencil import joint_rotation
 from apolar.decomposition.ranks import generic_rank, noise_floor_rank, numerical_rank
 from apolar.decomposition.search import (
     CandidateTerms,

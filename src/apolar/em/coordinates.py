@@ -16,8 +16,8 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.constants import MIN_WEIGHT
-from apolar.mixture import compiled_steps
-from apolar.mixture.families import MIN_COUNT, Family
+from apolar.mixture import tangents
+from apolar.mixture.families import Family
 from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
@@ -45,24 +45,24 @@ class LocalCoordinates:
 
     @functools.cached_property
     def _count_roots(self) -> Array:
-        """Square roots of the number of rows of each component: the scales of weights and means."""
-        return np.sqrt(np.maximum(self.centre.weights * self.weight, MIN_COUNT))
+        """Square roots of the number of rows of each component, at least one."""
+        return np.sqrt(np.maximum(self.centre.weights * self.weight, 1.0))
 
     @functools.cached_property
     def noise_root(self) -> float:
         """The square root of the number of rows of noise."""
-        return float(np.sqrt(np.maximum(noise_weights(self.centre.weights) * self.weight, MIN_COUNT)))
+        return float(np.sqrt(np.maximum(noise_weights(self.centre.weights) * self.weight, 1.0)))
 
     @functools.cached_property
     def _covariance_scales(self) -> Array:
         """Square roots of the information about the coordinates of the covariances, in their shape."""
         counts = self.centre.weights * self.weight
-        return np.sqrt(self.family.covariance_information(counts, self.centre.n_features, self._root))
+        return np.sqrt(tangents.information(self.family, counts, self.centre.n_features, self._root))
 
     @functools.cached_property
     def _root(self) -> Array:
         """L, per covariance."""
-        return self.family.coordinate_root(self.centre.covariances)
+        return tangents.root_of(self.family, self.centre.covariances)
 
     def _parts(self, tangent: Array) -> tuple[Array, Array, Array]:
         """Return the parts of a tangent vector that belong to weights, means, and covariances."""
@@ -99,7 +99,7 @@ class LocalCoordinates:
             total = total + np.exp(noise_log - logs.max())
         means = self.centre.means + family.times(self._root, b / self._count_roots[:, None])
         # Without a prior components may collapse: variances have the same floor as in the M-step.
-        covariances = family.floored(family.covariance_retraction(self._root, c / self._covariance_scales))
+        covariances = family.floored(tangents.retract(family, self._root, c / self._covariance_scales))
         return WhitenedParameters(weights / total, means, covariances)
 
     def log_change(self, tangent: Array) -> float:
@@ -132,8 +132,7 @@ class LocalCoordinates:
         -------
         gradient : ndarray, shape (n_coordinates,)
         """
-        family, means = self.family, parameters.means
-        r, m = means.shape
+        family = self.family
         counts = stats.counts
         total = self.weight if self.has_noise else counts.sum()
         by_weight = (counts - parameters.weights * total) / self._count_roots
@@ -141,27 +140,10 @@ class LocalCoordinates:
         if self.has_noise:
             n_noise = max(total - float(counts.sum()), 0.0)
             by_noise = np.array([(n_noise - noise_weights(parameters.weights) * total) / self.noise_root])
-        terms = None if prior is None else prior.terms(family, r, m)
         scales = self._covariance_scales
-        tangents = self._parts(tangent)[2] / scales
-        known = compiled_steps.gradient(family, self._root, tangents, means, stats, terms)
-        if known is not None:
-            by_mean, by_covariance = known[0] / self._count_roots[:, None], known[1] / scales
-            return np.concatenate([by_weight, by_mean.ravel(), by_covariance.ravel(), by_noise])
-        pull = stats.first - counts[:, None] * means
-        offsets = pull / np.maximum(counts, MIN_WEIGHT)[:, None]
-        scatter = family.scatter(stats) + family.between(offsets, counts)
-        divisor = family.divisor(counts, m)
-        if terms is not None:
-            shrinkage, added, dof, mean_dof, _ = terms
-            pull = pull - shrinkage * means
-            scatter = scatter + family.between(means, np.full(r, shrinkage))
-            divisor = divisor + mean_dof
-        scatter, divisor = family.pooled(scatter, axis=0), family.pooled(divisor, axis=0)
-        if terms is not None:
-            scatter, divisor = scatter + added, divisor + dof
-        by_mean = family.mean_gradient(self._root, parameters.covariances, pull) / self._count_roots[:, None]
-        by_covariance = family.covariance_gradient(self._root, tangents, scatter, divisor) / scales
+        where = self._root, self._parts(tangent)[2] / scales
+        by_mean, by_covariance = tangents.gradients(family, *where, parameters, stats, prior)
+        by_mean, by_covariance = by_mean / self._count_roots[:, None], by_covariance / scales
         return np.concatenate([by_weight, by_mean.ravel(), by_covariance.ravel(), by_noise])
 
 
@@ -176,5 +158,5 @@ def coordinates_of_components(family: Family, n_components: int, n_features: int
     r, m = n_components, n_features
     of_weights = np.arange(r)[:, None]
     of_means = r + np.arange(r * m).reshape(r, m)
-    of_covariances = r + r * m + family.covariance_coordinates(r, m)
+    of_covariances = r + r * m + tangents.positions(family, r, m)
     return np.concatenate([of_weights, of_means, of_covariances], axis=1)

@@ -20,7 +20,7 @@ from apolar.em.result import Fit, FitStatus
 from apolar.em.row_blocks import NOISE_AND_MISSING
 from apolar.em.row_scale import column_units, whitening_of
 from apolar.em.whitening import MIN_EIGENVALUE, Whitening
-from apolar.mixture.families import Family, Invariance
+from apolar.mixture.families import Family
 from apolar.mixture.noise import NoiseBox, noise_weights
 from apolar.mixture.parameters import AnyParameters
 from apolar.moments.covariance import column_moments, is_constant
@@ -187,7 +187,7 @@ def _scale_columns(values: Array, family: Family) -> Array:
     low, high = np.percentile(values, [25, 75], axis=0)
     deviations = np.std(values, axis=0)
     scales = np.where(high > low, high - low, np.where(deviations > 0, deviations, 1.0))
-    if family.invariance is Invariance.SCALING:
+    if family.is_rotated or family.is_spherical:
         scales = np.full(len(scales), np.hypot.reduce(scales) / np.sqrt(len(scales)))
     return (values - centre) / scales
 

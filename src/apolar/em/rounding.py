@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from apolar._core.arrays import Array
@@ -13,7 +15,6 @@ from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import Prior
-from apolar.mixture.shrinkage import RoundedPrior
 
 __all__ = ["has_rounding", "is_narrower", "prior_for", "rounding_variances", "with_rounding"]
 
@@ -75,13 +76,13 @@ def prior_for(whitening: Whitening, family: Family, prior: Prior | None) -> Prio
     """Return the prior for rows with the noise of a whitening: of one variance per column, if it has any."""
     if prior is None or not isinstance(whitening.measurement, np.ndarray):
         return prior
-    return RoundedPrior(base=prior, noise=whitening.measurement_covariance(family))
+    return replace(prior, noise=whitening.measurement_covariance(family))
 
 
 def is_narrower(data: Problem, parameters: WhitenedParameters, variances: Array) -> bool:
     """Return whether a component varies less, in some direction, than the rounding errors of its rows."""
     noise = data.with_measurement(variances).whitening.measurement_covariance(data.family)
-    return noise is not None and data.family.largest_ratio(noise, parameters.covariances) > 1
+    return noise is not None and np.max(data.family.relative_variances(noise, parameters.covariances)) > 1
 
 
 def with_rounding(data: Problem, prior: Prior | None, variances: Array) -> tuple[Problem, Prior | None]:

@@ -13,8 +13,7 @@ import numpy as np
 from apolar._core.checks import check_integer, numeric_array, one_of, positive_number
 from apolar._core.threads import default_threads
 from apolar.mixture.families import UNIVARIATE, Family, family
-from apolar.mixture.prior import Prior
-from apolar.mixture.shrinkage import AdaptivePrior
+from apolar.mixture.prior import AdaptivePrior, Prior
 from apolar.search.starts import STARTS
 
 __all__ = [

@@ -300,7 +300,7 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
             noise = np.asarray(last.rounding_variances)
         whitening = replace(whitening_around(parameters, family), measurement=noise)
         # The covariances of the fit have been shrunk already.
-        prior = None if prior is None else prior.conjugate
+        prior = None if prior is None else prior.of_strength(0.0)
         stream = Stream.after(family, parameters, whitening, estimator.n_samples_seen_, prior)
         stream.shrinkage = last.shrinkage
     with one_blas_thread(), with_column_names(estimator):

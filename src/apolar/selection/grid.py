@@ -367,7 +367,7 @@ class Grid:
         collapses.
         """
         prior = self.task.prior
-        conjugate = Prior() if prior is None else prior.conjugate
+        conjugate = Prior() if prior is None else prior.of_strength(0.0)
         ranked = race(problem, starts, conjugate, SETTINGS.ranking_steps)
         # Of those that are equally high, one.
         gaps = np.diff([fit.log_likelihood for fit in ranked], prepend=np.inf)
