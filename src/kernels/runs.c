@@ -133,8 +133,7 @@ static int run_em(Run *run, Components *best, double *stats_of_best, double *res
 /* plain_run(columns (m, n), row weights (n) or none, added (c, v) or none, divisors (c) or none, frame (m, m) or none, its
    inverse, weights (r), means (r, m), covariances (c, v), stats (r, n_stats), results (3), code, m, r, least,
    shrinkage, mean_divisor, constant, part_rows, n_steps, relative_tol): see `apolar.em.run`. The components are
-   those of the start, and are written to; the results are log-likelihood, objective and number of passes. Returns whether
-   a component collapsed. */
+   those of the start, and are written to; the results are log-likelihood, objective and number of passes. */
 PyObject *py_plain_run(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   Run run;
@@ -169,5 +168,5 @@ PyObject *py_plain_run(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
   status = run_em(&run, &best, stats, results);
   Py_END_ALLOW_THREADS;
   release(&b);
-  return status == OUT_OF_MEMORY ? PyErr_NoMemory() : PyBool_FromLong(status == COLLAPSED);
+  return status == OUT_OF_MEMORY ? PyErr_NoMemory() : PyLong_FromLong(status);
 }

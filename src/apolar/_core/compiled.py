@@ -35,6 +35,8 @@ SPHERICAL, DIAGONAL, FULL = 0, 1, 2
 PART_ROWS = 1024
 MAX_PARTS, MIN_PARTS = 256, 16
 PART_NUMBERS = 2**17
+# How plain runs say that a component collapsed.
+COLLAPSED = 2
 # Above this many columns LAPACK factorises matrices as fast.
 MAX_COLUMNS = 32
 # The multiplications that make another thread worth its start: some tenths of a millisecond.
@@ -369,7 +371,7 @@ def plain_run(
     stats, results = np.zeros((len(end[0]), n_stats)), np.array([-np.inf, -np.inf, 0.0])
     arrays = *map(contiguous, rows), *end, stats, results
     size = part_rows(rows[0].shape[1], stats.size)
-    is_collapsed = kernels.plain_run(*arrays, *numbers, size, n_steps, tol)
+    is_collapsed = kernels.plain_run(*arrays, *numbers, size, n_steps, tol) == COLLAPSED
     end[2] = end[2].reshape(np.shape(start[2]))
     return end, stats, results, is_collapsed
 

@@ -448,9 +448,10 @@ class Family(Covariances):
         weight = np.maximum(stats.counts, MIN_WEIGHT)
         weights = weight / weight.sum(axis=-1, keepdims=True)
         if self.has_kernel(n_features):
-            arrays, numbers = self.kernel_arguments(terms, shape, n_features)
+            (added, divisors, *frames), numbers = self.kernel_arguments(terms, shape, n_features)
+            arrays = stats.array, added, divisors, start, *frames
             shapes = (*shape, n_features), (*shape[:-1], *self.covariance_shape(shape[-1], n_features))
-            known = compiled.take_step("m_step", (stats.array, start, *arrays), shapes, *numbers)
+            known = compiled.take_step("family_m_step", arrays, shapes, *numbers)
             if known is not None and np.isfinite(known[1]).all():
                 return WhitenedParameters(weights, *known)
         means = stats.first / (weight + terms.shrinkage)[..., None]
