@@ -418,8 +418,8 @@ class Family(Covariances):
         For mixtures whose weights have that shape.
         """
         each = *shape[:-1], *self.covariance_shape(shape[-1], n_features)
-        added = np.broadcast_to(terms.scatter, each)
-        divisors = np.broadcast_to(terms.divisor, each[: len(each) - self.n_axes])
+        added = np.full(each, terms.scatter)
+        divisors = np.full(each[: len(each) - self.n_axes], terms.divisor)
         numbers = self.code, n_features, shape[-1], self.min_variance, terms.shrinkage, terms.mean_divisor
         return (added, divisors, self.frame, self.inverse_frame), numbers
 
