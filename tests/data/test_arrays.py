@@ -6,7 +6,7 @@ import pytest
 
 import apolar
 from apolar._core.namespaces import is_device_array, to_numpy
-from apolar.data.derived import Divided
+from apolar.data.rows import Divided
 from mixtures import distance
 
 X, LABELS = apolar.datasets.make_example(1, 12_000, random_state=0)

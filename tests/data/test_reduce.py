@@ -12,10 +12,10 @@ from scipy import sparse
 import apolar
 from apolar._core.namespaces import to_numpy
 from apolar.data import Rows, on_checked, open_rows
-from apolar.data.derived import Divided
+from apolar.data.rows import Divided
 from apolar.em.problem import Problem
 from apolar.mixture.families import family
-from apolar.moments.covariance import SecondMoments, column_moments, row_covariance
+from apolar.moments.covariance import SecondMoments, row_moments
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((5000, 4)) * [1, 2, 3, 4] + [0, 1, 0, 5]
@@ -120,7 +120,7 @@ def test_no_rows_are_refused(n_threads):
     with pytest.raises(ValueError, match="X has no rows"):
         open_rows(X[:0]).reduce(SUMS, n_threads=n_threads)
     with pytest.raises(ValueError, match="all zero"):
-        open_rows(X, np.zeros(len(X)))
+        open_rows(X, np.zeros(len(X))).reduce(SUMS, n_threads=n_threads)
 
 
 def test_an_error_has_the_index_of_its_row():
@@ -142,26 +142,28 @@ def test_rows_are_abstract():
 
 def test_the_moments_of_divided_rows_follow_from_those_of_the_rows():
     units = np.array([1e-3, 1.0, 1e3, 7.0])
-    derived = row_covariance(open_rows(X, W)).divided(units)
-    expected = row_covariance(open_rows(X / units, W))
-    for moment, expected_moment in zip(derived, expected, strict=True):
-        np.testing.assert_allclose(moment, expected_moment, rtol=1e-12)
+    derived = row_moments(open_rows(X, W), has_covariance=True).divided(units)
+    expected = row_moments(open_rows(X / units, W), has_covariance=True)
+    for name in ("weight", "n_rows", "mean", "variances", "covariance"):
+        np.testing.assert_allclose(getattr(derived, name), getattr(expected, name), rtol=1e-12)
 
 
 def test_a_column_far_from_zero_keeps_its_digits_beside_wide_ones():
     far = RNG.standard_normal((4000, 2)) * [1e-3, 1e3] + [1e3, 0.0]
     expected = np.cov(far.T, bias=True)
-    np.testing.assert_allclose(row_covariance(open_rows(far)).covariance[0, 0], expected[0, 0], rtol=1e-9)
-    np.testing.assert_allclose(column_moments(open_rows(far)).variances, np.diag(expected), rtol=1e-9)
+    for has_covariance in (False, True):
+        moments = row_moments(open_rows(far), has_covariance=has_covariance)
+        np.testing.assert_allclose(moments.variances, np.diag(expected), rtol=1e-9)
 
 
 def test_a_fit_computes_the_covariance_once(monkeypatch):
     shapes = []
     second_moments = SecondMoments.__call__
 
-    def counting(self, block, weights):
-        shapes.append(block.shape)
-        return second_moments(self, block, weights)
+    def counting(self, block, *others):
+        if self.is_full:
+            shapes.append(block.shape)
+        return second_moments(self, block, *others)
 
     monkeypatch.setattr(SecondMoments, "__call__", counting)
     apolar.GaussianMixture(3, init_params="moments", random_state=0).fit(X)

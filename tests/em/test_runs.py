@@ -202,7 +202,7 @@ def test_an_empty_component_ends_a_run():
 
 def test_rows_with_noise_are_left_to_numpy():
     data, starts = example("full", 3)
-    noisy = data.with_measurement(np.full(3, 0.01))
+    noisy = data.replace(measurement=np.full(3, 0.01))
     assert not has_kernel(noisy)
     found = [plain_runs(each, starts, None, n_steps=3, relative_tol=0.0) for each in (noisy, data)]
     assert np.all(found[0].log_likelihood < found[1].log_likelihood)

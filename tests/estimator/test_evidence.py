@@ -8,7 +8,7 @@ from sklearn.datasets import load_wine
 import apolar
 from apolar import GaussianMixture
 from apolar._core.files import load_arrays, save_arrays
-from apolar.estimator import storage
+from apolar.estimator import model_files
 from apolar.mixture.families import family
 from apolar.mixture.prior import shrinkage_terms
 from estimator.clusters import NAMES, each_family, example, fitted
@@ -114,17 +114,19 @@ def test_files_hold_it_and_older_ones_need_not(tmp_path):
     model = fitted(X)
     model.save(tmp_path / "model.npz")
     assert GaussianMixture.load(tmp_path / "model.npz").evidence_ == model.evidence_
-    arrays = load_arrays(tmp_path / "model.npz", storage.MODEL_FORMAT, storage.MODEL_VERSION, "a model")
+    arrays = load_arrays(
+        tmp_path / "model.npz", model_files.MODEL_FORMAT, model_files.MODEL_VERSION, "a model"
+    )
     del arrays["evidence_"]
-    save_arrays(tmp_path / "older.npz", storage.MODEL_FORMAT, storage.MODEL_VERSION, arrays)
+    save_arrays(tmp_path / "older.npz", model_files.MODEL_FORMAT, model_files.MODEL_VERSION, arrays)
     older = GaussianMixture.load(tmp_path / "older.npz")
     assert not hasattr(older, "evidence_")
     older.save(tmp_path / "again.npz")
     np.testing.assert_array_equal(GaussianMixture.load(tmp_path / "again.npz").predict(X), model.predict(X))
     save_arrays(
         tmp_path / "bad.npz",
-        storage.MODEL_FORMAT,
-        storage.MODEL_VERSION,
+        model_files.MODEL_FORMAT,
+        model_files.MODEL_VERSION,
         arrays | {"evidence_": np.array(np.inf)},
     )
     with pytest.raises(ValueError, match="evidence_ must be finite"):

@@ -9,8 +9,7 @@ import numpy as np
 
 import apolar
 from apolar.decomposition import ranks
-from apolar.tensor import n_monomials
-from apolar.tensor.conversion import as_tensor
+from apolar.tensor import as_tensor, n_monomials
 
 # What the library raises on purpose; each with a message.
 REFUSALS = (ValueError, TypeError, MemoryError)

@@ -8,9 +8,9 @@ import pytest
 
 from apolar._core.namespaces import DeviceCopies, to_numpy
 from apolar.data import open_rows
-from apolar.moments.covariance import ColumnSquares, SecondMoments
-from apolar.moments.kernels import triton
-from apolar.moments.kernels.triton import StoredBlock
+from apolar.moments import device_sums
+from apolar.moments.covariance import SecondMoments
+from apolar.moments.device_sums import StoredBlock
 from apolar.moments.signal import SignalSums
 from kernel_device import DEVICE, interpreted, torch
 
@@ -49,11 +49,13 @@ def assert_same_sums(statistic, n_columns, n_rows, weighted):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("statistic", [SecondMoments, ColumnSquares])
+@pytest.mark.parametrize("is_full", [True, False])
 @pytest.mark.parametrize(("n_columns", "n_rows"), SIZES)
-def test_second_moments(statistic, n_columns, n_rows, weighted):
-    assert_same_sums(statistic(None), n_columns, n_rows, weighted)
-    assert_same_sums(statistic(DeviceCopies(np.full(n_columns, 2.5))), n_columns, n_rows, weighted)
+def test_second_moments(is_full, n_columns, n_rows, weighted):
+    assert_same_sums(SecondMoments(None, is_full), n_columns, n_rows, weighted)
+    assert_same_sums(
+        SecondMoments(DeviceCopies(np.full(n_columns, 2.5)), is_full), n_columns, n_rows, weighted
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -73,23 +75,23 @@ def test_signal_sums(n_columns, n_directions, shifted, weighted):
     assert_same_sums(statistic, n_columns, 101, weighted)
 
 
-@pytest.mark.parametrize("statistic", [SecondMoments, ColumnSquares])
-def test_rows_that_are_not_finite_are_named(statistic, monkeypatch):
-    monkeypatch.setattr(triton, "is_fused", lambda *_: True)
+@pytest.mark.parametrize("is_full", [True, False])
+def test_rows_that_are_not_finite_are_named(is_full, monkeypatch):
+    monkeypatch.setattr(device_sums, "is_fused", lambda *_: True)
     _, stored, _, _ = blocks(6, 101, False)
     stored.values[77, 3] = np.inf
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="row 77, column 3"):
-        triton.reduce_rows(open_rows(stored.values), statistic(None))
+        device_sums.sum_rows(open_rows(stored.values), SecondMoments(None, is_full))
 
 
 def test_squares_that_overflow_are_infinite(monkeypatch):
-    monkeypatch.setattr(triton, "is_fused", lambda *_: True)
+    monkeypatch.setattr(device_sums, "is_fused", lambda *_: True)
     values, stored, _, _ = blocks(2, 101, False, np.float64)
     values *= 1e160
     stored.values[...] = torch.tensor(values)
     with np.errstate(all="ignore"):
-        assert SecondMoments(None)(stored, None) is None
-        sums = triton.reduce_rows(open_rows(stored.values), SecondMoments(None))
+        assert SecondMoments(None, True)(stored, None) is None
+        sums = device_sums.sum_rows(open_rows(stored.values), SecondMoments(None, True))
     assert sums[:2] == [101, 101]
     np.testing.assert_allclose(to_numpy(sums[2]), values.sum(axis=0), rtol=1e-12)
     assert np.all(np.isinf(to_numpy(sums[3])))

@@ -103,8 +103,8 @@ def test_sympy():
         ("x² + y²", "cannot read"),
         ("i*x^3 + y^4", "imaginary unit"),
         ("10^1000*x^3", "too large for a number"),
-        ("(" * 200 + "x" + ")" * 200, "more than 100 brackets"),
-        ("(x+y+z+u+v+w)^60", "too large to write out"),
+        ("(" * 5000 + "x" + ")" * 5000, "too many brackets"),
+        ("(x+y+z+u+v+w)^60", "to write out"),
     ],
 )
 def test_bad_texts_are_refused_with_their_place(text, message):
@@ -137,12 +137,11 @@ def test_bad_dicts_are_refused(polynomial, error, message):
     [
         ("(x+y)*" * 4000 + "x", "multiplications"),
         ("(x+y+z)^600", "multiplications"),
-        ("((x+y)^30)^30", "200,000 terms"),
-        ("(x^2)^600", "degree above 1000"),
-        ("x*" * 1001 + "x", "largest, 1000"),
+        ("((x+y+z)^30)^30", "multiplications"),
+        ("(x^2)^600", "degree 1200; the largest is 1000"),
+        ("x*" * 1001 + "x", "degree 1001; the largest is 1000"),
         (" + ".join(f"x{i}^30" for i in range(60)), "degree 30 in 60 variables has 4.49e\\+23 coefficients"),
         ("x^" + "9" * 5000, "up to 1000"),
-        ("x1" + "0" * 5000, "at most 12 characters"),
         ("1" * 5000 + "*x", "too large for a number"),
         ("9e999*x", "too large for a number"),
         ("x+" * 1000 + "&" + "+y" * 1000, "at character 2001"),

@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 
 import apolar
-from apolar.tensor import RowTensor, row_sums, row_tensor
+from apolar.tensor import RowTensor
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((50, 4))
@@ -107,7 +107,6 @@ def test_without_weights_it_is_the_moment():
 def test_the_norm_by_pairs_of_rows(weights, monkeypatch):
     # As if the coefficients were too many.
     monkeypatch.setattr(RowTensor, "_coefficient_work", np.inf)
-    monkeypatch.setattr(row_tensor, "POINTS", 16)
     of_rows, formed = both(4, weights)
     assert of_rows.norm() == pytest.approx(formed.norm())
     assert of_rows.contract(POINTS[0]).norm() == pytest.approx(formed.contract(POINTS[0]).norm())
@@ -134,11 +133,6 @@ def test_a_sample_of_rows_estimates_products_without_bias():
     draws = of_rows.total_size * signs * formed(units)
     # Four standard errors.
     assert abs(draws.mean() - formed.norm() ** 2) <= 4 * draws.std() / np.sqrt(len(draws))
-
-
-@pytest.mark.parametrize("power", range(8))
-def test_powers_by_multiplication(power):
-    np.testing.assert_allclose(row_sums.integer_power(X, power), X**power, rtol=1e-14)
 
 
 @pytest.mark.parametrize(

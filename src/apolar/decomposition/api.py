@@ -27,8 +27,7 @@ from apolar.decomposition.search import Budget, DecompositionProblem, refine_ter
 from apolar.decomposition.terms import Contractible, Refined, absorb_weights, relative_residual
 from apolar.decomposition.tuning import TUNING
 from apolar.decomposition.waring import Status, Waring, to_waring
-from apolar.tensor import RowTensor, SymmetricTensor
-from apolar.tensor.conversion import as_tensor
+from apolar.tensor import RowTensor, SymmetricTensor, as_tensor
 
 
 def scale_to_unit(tensor: SymmetricTensor) -> tuple[SymmetricTensor, int]:

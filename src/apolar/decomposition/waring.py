@@ -24,8 +24,7 @@ from apolar.decomposition.exact import ExactWaring, rationalize
 from apolar.decomposition.proofs import Certificate, certificate
 from apolar.decomposition.terms import Contractible, Refined, canonical_terms, relative_residual
 from apolar.decomposition.tuning import TUNING
-from apolar.tensor import SymmetricTensor
-from apolar.tensor.conversion import as_tensor
+from apolar.tensor import SymmetricTensor, as_tensor
 from apolar.tensor.printing import InText, Printed
 
 

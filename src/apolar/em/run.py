@@ -119,7 +119,7 @@ def evidences(
     of_covariances: Array | None = None,
 ) -> Array:
     """Return the log-evidences of a batch of mixtures, from their E-step."""
-    n_rows = problem.weight if problem.whitening.has_noise_component else None
+    n_rows = problem.weight if problem.has_noise else None
     return log_evidence(problem.family, parameters, stats, log_likelihood, of_covariances, n_rows)
 
 
@@ -229,9 +229,7 @@ def has_kernel(problem: Problem) -> bool:
     """Return whether the extension runs EM on these rows: they are stored for it, and have no noise."""
     if not problem.family.has_kernel(problem.n_features) or problem.kept_columns is None:
         return False
-    if problem.is_incomplete or problem.whitening.has_noise_component:
-        return False
-    return problem.whitening.measurement_covariance(problem.family) is None
+    return not (problem.is_incomplete or problem.has_noise or np.any(problem.measurement))
 
 
 def _compiled_runs(

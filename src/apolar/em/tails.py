@@ -64,7 +64,7 @@ def _squared_distances(data: Problem, parameters: WhitenedParameters) -> tuple[A
     """
     responsibilities, densities = (np.asarray(a) for a in data.row_responsibilities(parameters))
     weights = data.row_weights()
-    if data.whitening.has_noise_component:
+    if data.has_noise:
         of_components = responsibilities.sum(axis=0)
         weights = of_components if weights is None else weights * of_components
     family, n_features = data.family, data.n_features

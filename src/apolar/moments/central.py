@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -103,30 +103,16 @@ class CentralMoments:
                 f"Columns cannot be {what} in a sketch with a frame: it has third moments in few directions."
             )
 
-    def in_units(self, units: Array, order: int) -> Array:
-        """Return the moments up to an order of the centred columns divided by units, as one array.
+    def up_to(self, order: int) -> Array:
+        """Return the moments of the centred columns up to an order as one array, shape (n_monomials,).
 
-        Parameters
-        ----------
-        units : ndarray, shape (n_features,)
-        order : int
-            At most that of these moments, which must be in all coordinates.
-
-        Returns
-        -------
-        moments : ndarray, shape (n_monomials,)
-            Of all monomials up to the order, those of degree 0 first: 1, zeros, the covariance, and so on.
+        Those of all monomials, of degree 0 first: 1, zeros, the covariance, and so on. They must be in all
+        coordinates.
         """
-        return np.concatenate(list(self._by_degree(units, order)))
-
-    def _by_degree(self, units: Array, order: int) -> Iterator[Array]:
         n_features = len(self.mean)
-        yield np.ones(1)
-        yield np.zeros(n_features)
-        upper = np.triu_indices(n_features)
-        compact = self.covariance[upper], *(tensor.coefficients for tensor in self._tensors)
-        for degree, coefficients in enumerate(compact[: order - 1], 2):
-            yield _divide_moments(coefficients, units, degree)
+        covariance = self.covariance[np.triu_indices(n_features)]
+        powers = [tensor.coefficients for tensor in self._tensors]
+        return np.concatenate([np.ones(1), np.zeros(n_features), covariance, *powers[: order - 2]])
 
 
 def _divide_moments(coefficients: Array, units: Array, degree: int) -> Array:
@@ -140,15 +126,14 @@ def _divide_moments(coefficients: Array, units: Array, degree: int) -> Array:
 def central_moments_of_sums(sums: MomentSums) -> CentralMoments:
     """Return the moments about the mean, from sums about any centre."""
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = sums.about(sums.mean)
+        sums = sums.about(sums.centre + sums.first / sums.weight)
     if not sums.is_finite:
         raise ScaleError(
             "Powers of the rows, about their mean, overflow: divide the columns by their scale first."
         )
     n_frame = len(sums.centre) if sums.frame is None else int(sums.frame.shape[1])
     third, *higher = (
-        SymmetricTensor(order, n_frame, power / sums.weight)
-        for order, power in enumerate((sums.third, *sums.higher), 3)
+        SymmetricTensor(order, n_frame, power / sums.weight) for order, power in enumerate(sums.powers, 3)
     )
     return CentralMoments(
         counted_rows(sums.weight, sums.n_rows),

@@ -1,29 +1,40 @@
-"""Mean and covariance of rows, or the variances of their columns, in one pass."""
+"""Mean and covariance of rows, or the variances of their columns, also where values are missing."""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from apolar._core import compiled
 from apolar._core.arrays import Array
-from apolar._core.namespaces import DeviceCopies, total
+from apolar._core.namespaces import DeviceCopies
 from apolar._core.range_finder import leading_eigenvectors
-from apolar.data import Chunk, Rows, on_checked, thread_scratch
-from apolar.data.checks import check_weights
+from apolar.data import Rows, on_checked, thread_scratch
 from apolar.data.rows import DENSE_COLUMNS
-from apolar.moments.kernels import triton
-from apolar.moments.sums import KERNEL_COLUMNS, column_sums, has_kernel, on_host, second_sums
+from apolar.exceptions import ColumnError
+from apolar.moments import device_sums
+from apolar.moments.sums import (
+    KERNEL_COLUMNS,
+    has_kernel,
+    on_host,
+    second_sums,
+    total_weight,
+    weighted_sums,
+)
 
 # Sums about zero lose digits in proportion to the squared ratio of mean to standard deviation: above this
 # ratio, the mean is subtracted first.
 MAX_SQUARED_RATIO = 1e4
 # A column whose deviation is below this fraction of its mean is constant up to rounding.
 ROUNDING = 1e-14
+# Covariances of rows with missing values are computed for at most this many columns; of more, only variances.
+MAX_INCOMPLETE_COLUMNS = 1024
+# The least eigenvalue of their correlations. Each is from other rows, so that together they may not be
+# positive definite.
+MIN_CORRELATION = 1e-3
 
 
 def is_constant(mean: Array, variances: Array) -> Array:
@@ -31,32 +42,9 @@ def is_constant(mean: Array, variances: Array) -> Array:
     return np.sqrt(np.maximum(variances, 0.0)) <= ROUNDING * np.abs(mean)
 
 
-class RowCovariance(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class RowMoments:
     """The first two moments of rows.
-
-    Attributes
-    ----------
-    weight : float
-        The sum of the weights of the rows.
-    n_rows : int
-    mean : ndarray, shape (n_features,)
-    covariance : ndarray, shape (n_features, n_features)
-        Not finite where squares overflow.
-    """
-
-    weight: float
-    n_rows: int
-    mean: Array
-    covariance: Array
-
-    def divided(self, units: Array) -> RowCovariance:
-        """Return the moments of the rows with each column divided by its unit."""
-        covariance = self.covariance / units / units[:, None]
-        return RowCovariance(self.weight, self.n_rows, self.mean / units, covariance)
-
-
-class ColumnMoments(NamedTuple):
-    """The first two moments of each column.
 
     Attributes
     ----------
@@ -65,172 +53,101 @@ class ColumnMoments(NamedTuple):
     n_rows : int
     mean, variances : ndarray, shape (n_features,)
         The variances are not finite where squares overflow.
+    covariance : ndarray, shape (n_features, n_features), or None
+        None if it was not asked for. Where values are missing it is always there, and positive definite, if
+        the variances are positive; diagonal if there are very many columns.
+    counts : ndarray, shape (n_features,), or None
+        The weight of the rows in which each column is observed; None if no value is missing.
     """
 
     weight: float
     n_rows: int
     mean: Array
     variances: Array
+    covariance: Array | None = None
+    counts: Array | None = None
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether values are missing."""
+        return self.counts is not None
+
+    def divided(self, units: Array) -> RowMoments:
+        """Return the moments of the rows with each column divided by its unit."""
+        covariance = None if self.covariance is None else self.covariance / units / units[:, None]
+        variances = self.variances / units / units
+        return replace(self, mean=self.mean / units, variances=variances, covariance=covariance)
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def row_covariance(rows: Rows, n_threads: int = 1, *, allows_missing: bool = False) -> RowCovariance:
-    """Return total weight, number of rows, mean and covariance; infinite or NaN where squares overflow.
-
-    With `allows_missing`, the mean of a column is NaN if values of it are missing.
-    """
-    shift = _shift(rows, allows_missing)
-    statistic = SecondMoments(shift, n_threads)
-    weight, n_rows, first, second = _sum_rows(rows, statistic, rows.n_features, allows_missing)
-    offset = first / weight
-    mean = offset if shift is None else shift.values + offset
-    return RowCovariance(float(weight), int(n_rows), mean, second / weight - np.outer(offset, offset))
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def column_moments(rows: Rows, n_threads: int = 1, *, allows_missing: bool = False) -> ColumnMoments:
-    """Return total weight, number of rows, mean and variances; infinite or NaN where squares overflow.
-
-    With `allows_missing`, the mean of a column is NaN if values of it are missing.
-    """
-    shift = _shift(rows, allows_missing)
-    weight, n_rows, first, squares = _sum_rows(rows, ColumnSquares(shift, n_threads), 0, allows_missing)
-    offset = first / weight
-    mean = offset if shift is None else shift.values + offset
-    return ColumnMoments(float(weight), int(n_rows), mean, squares / weight - offset**2)
-
-
-def _sum_rows(
-    rows: Rows, statistic: SecondMoments | ColumnSquares, n_columns: int, allows_missing: bool
-) -> list[Any]:
-    """Return a statistic of the rows: if it has a kernel and they are one array, by one call for all."""
-    if rows.is_one_array and n_columns <= KERNEL_COLUMNS:
-        sums = rows.reduce(lambda chunk: statistic(*as_stored(chunk)), chunk_rows=rows.n_rows)
-        # The first sums are not finite if a value is not: then it is looked for.
-        if bool(np.all(np.isfinite(sums[2]))):
-            return sums
-    of_chunk = replace(statistic, n_threads=1)
-    return triton.reduce_rows(rows, of_chunk, statistic.n_threads, allows_missing=allows_missing)
-
-
-def as_stored(chunk: Chunk) -> tuple[Any, Any]:
-    """Return the values of a chunk, not checked, and its checked weights."""
-    return chunk.values, check_weights(chunk.weights, chunk.values, chunk.first_row)
-
-
-def _n_weighted(block: Array, weights: Array | None) -> int:
-    return len(block) if weights is None else int(np.count_nonzero(weights))
-
-
-@dataclass(frozen=True, eq=False)
-class SecondMoments:
-    """The sums of weights, of ones, of x and of x x^t, with x the rows minus the shift, if there is one.
-
-    A block is summed by `n_threads` threads, if it has a kernel.
-    """
-
-    shift: DeviceCopies | None
-    n_threads: int = 1
-
-    def __call__(self, block: Any, weights: Any) -> tuple[Any, ...] | None:
-        """Return the weighted sums over a block."""
-        if isinstance(block, triton.StoredBlock):
-            return _stored_sums(self, block, weights, is_full=True)
-        with np.errstate(over="ignore", invalid="ignore"):
-            if has_kernel(block, block.shape[1]):
-                centre = _centre(block, self.shift)
-                weight, first, second = second_sums(block, weights, centre, self.n_threads)
-                return weight, _n_weighted(block, weights), first, second
-            x = shift_rows(block, self.shift)
-            weighted = _weigh_rows(x, weights)
-            product = weighted.T @ x
-            weight = block.shape[0] if weights is None else total(weights)
-            second = product.toarray() if sparse.issparse(product) else product
-            return weight, block.shape[0], column_sums(weighted), second
-
-
-@dataclass(frozen=True, eq=False)
-class ColumnSquares:
-    """The sums of weights, of ones, of x and of its squares, with x the rows minus the shift, if any.
-
-    A block is summed by `n_threads` threads, if it has a kernel.
-    """
-
-    shift: DeviceCopies | None
-    n_threads: int = 1
-
-    def __call__(self, block: Any, weights: Any) -> tuple[Any, ...] | None:
-        """Return the weighted sums over a block."""
-        if isinstance(block, triton.StoredBlock):
-            return _stored_sums(self, block, weights, is_full=False)
-        with np.errstate(over="ignore", invalid="ignore"):
-            if has_kernel(block, 0):
-                row_map = compiled.RowMap(_centre(block, self.shift), np.ones(block.shape[1]))
-                (stats,) = compiled.stats_under(
-                    block, weights, row_map, None, compiled.DIAGONAL, self.n_threads
-                )
-                weight, first, squares = np.split(stats, [1, 1 + block.shape[1]])
-                return float(weight[0]), _n_weighted(block, weights), first, squares
-            x = shift_rows(block, self.shift)
-            squares = _squares(x)
-            if weights is None:
-                return block.shape[0], block.shape[0], column_sums(x), column_sums(squares)
-            return (
-                total(weights),
-                block.shape[0],
-                _weighted_sums(weights, x),
-                _weighted_sums(weights, squares),
-            )
-
-
-def _centre(block: Array, shift: DeviceCopies | None) -> Array:
-    return np.zeros(block.shape[1]) if shift is None else shift.values
-
-
-def shift_and_offset(rows: Rows, mean: Array, variance: float) -> tuple[Array | None, Array]:
-    """Return a shift to subtract from the rows before the arithmetic, or None, and the mean after the shift.
-
-    Sparse rows of many columns are not shifted: they would become dense.
+def row_moments(
+    rows: Rows, n_threads: int = 1, *, has_covariance: bool = False, allows_missing: bool = False
+) -> RowMoments:
+    """Return the first two moments of rows; infinite or NaN where squares overflow.
 
     Parameters
     ----------
     rows : Rows
-    mean : ndarray, shape (n_features,)
-    variance : float
-        The sum of the variances of the columns.
-
-    Returns
-    -------
-    shift : ndarray, shape (n_features,), or None
-    offset : ndarray, shape (n_features,)
-        The mean minus the shift.
+    n_threads : int, default=1
+    has_covariance : bool, default=False
+        Whether to compute the covariance, and not only the variances.
+    allows_missing : bool, default=False
+        Whether values may be missing. A column without any value is refused. In sparse rows no value can be
+        missing.
     """
-    is_wide = rows.is_sparse and rows.n_features > DENSE_COLUMNS
-    if is_wide or not float(mean @ mean) > MAX_SQUARED_RATIO * variance:
-        return None, mean
-    return mean, np.zeros_like(mean)
+    shift = _shift(rows, allows_missing)
+    weight, n_rows, first, second = device_sums.sum_rows(
+        rows,
+        SecondMoments(shift, has_covariance),
+        n_threads,
+        is_compiled=not has_covariance or rows.n_features <= KERNEL_COLUMNS,
+        allows_missing=allows_missing,
+    )
+    offset = first / weight
+    # Sums that overflow both ways are NaN, too.
+    if allows_missing and not rows.is_sparse and np.any(np.isnan(offset)):
+        return _observed_moments(rows.on_host(), n_threads)
+    mean = offset if shift is None else shift.values + offset
+    covariance = second / weight - np.outer(offset, offset) if has_covariance else None
+    variances = second / weight - offset**2 if covariance is None else np.diag(covariance)
+    return RowMoments(float(weight), int(n_rows), mean, variances, covariance)
 
 
-def shift_rows(block: Any, shift: DeviceCopies | None) -> Any:
-    """Return the rows minus the shift, dense; without a shift, the rows themselves."""
-    if shift is None:
-        return block
-    dense = block.toarray() if sparse.issparse(block) else block
-    return thread_scratch().compute("subtract", "shifted", dense, shift.to_device_of(dense))
+@dataclass(frozen=True, eq=False)
+class SecondMoments:
+    """The sums of weights, of ones, of x, and of x x^t or of the squares of x.
 
+    Here x are the rows minus the shift, if there is one.
 
-def _shift(rows: Rows, allows_missing: bool) -> DeviceCopies | None:
-    """Return the mean of the first block if a column is so far from zero that sums about zero lose digits."""
-    if rows.is_sparse and rows.n_features > DENSE_COLUMNS:
-        return None
-    weight, _, first, squares = rows.first(on_checked(_sums_on_host, allows_missing=allows_missing))
-    mean = first / weight
-    variances = np.maximum(squares / weight - mean**2, 0.0)
-    return DeviceCopies(mean) if np.any(mean**2 > MAX_SQUARED_RATIO * variances) else None
+    Attributes
+    ----------
+    shift : DeviceCopies or None
+    is_full : bool
+        Whether to sum x x^t.
+    """
 
+    shift: DeviceCopies | None
+    is_full: bool
 
-def _sums_on_host(block: Any, weights: Any) -> list[Any]:
-    return on_host(ColumnSquares(None)(block, weights) or ())
+    def __call__(self, block: Any, weights: Any, n_threads: int = 1) -> tuple[Any, ...] | None:
+        """Return the weighted sums over a block."""
+        shift = None if self.shift is None else self.shift.values
+        if isinstance(block, device_sums.StoredBlock):
+            return device_sums.second_sums(block, weights, shift, is_full=self.is_full)
+        n_rows = block.shape[0]
+        with np.errstate(over="ignore", invalid="ignore"):
+            if has_kernel(block, block.shape[1] if self.is_full else 0):
+                n_weighted = n_rows if weights is None else int(np.count_nonzero(weights))
+                centre = np.zeros(block.shape[1]) if shift is None else shift
+                weight, *sums = second_sums(block, weights, centre, n_threads, is_full=self.is_full)
+                return weight, n_weighted, *sums
+            x = shift_rows(block, self.shift)
+            if self.is_full:
+                second = _weigh_rows(x, weights).T @ x
+                second = second.toarray() if sparse.issparse(second) else second
+            else:
+                second = weighted_sums(_squares(x), weights)
+            return total_weight(x, weights), n_rows, weighted_sums(x, weights), second
 
 
 def _squares(block: Any) -> Any:
@@ -247,18 +164,114 @@ def _weigh_rows(block: Any, weights: Any) -> Any:
     return weights[:, None] * block
 
 
-def _weighted_sums(weights: Any, block: Any) -> Any:
-    """Return the weighted sums of the columns."""
-    return np.asarray(weights @ block).ravel() if sparse.issparse(block) else weights @ block
+# --- rows far from zero -----------------------------------------------------------------------------
 
 
-def _stored_sums(
-    statistic: SecondMoments | ColumnSquares, block: triton.StoredBlock, weights: Any, *, is_full: bool
-) -> tuple[Any, ...] | None:
-    """Return a statistic of rows as they are stored on a GPU, by a kernel; None if it is not finite."""
-    shift = None if statistic.shift is None else statistic.shift.values
-    sums = triton.second_sums(block, weights, shift, is_full=is_full)
-    return None if sums is None else (*block.count(weights), *sums)
+def _shift(rows: Rows, allows_missing: bool) -> DeviceCopies | None:
+    """Return the mean of the first block if a column is so far from zero that sums about zero lose digits."""
+    if rows.is_sparse and rows.n_features > DENSE_COLUMNS:
+        return None
+
+    def sums(block: Any, weights: Any) -> list[Any]:
+        return on_host(SecondMoments(None, is_full=False)(block, weights) or ())
+
+    weight, _, first, squares = rows.first(on_checked(sums, allows_missing=allows_missing))
+    mean = first / weight
+    variances = np.maximum(squares / weight - mean**2, 0.0)
+    return DeviceCopies(mean) if np.any(mean**2 > MAX_SQUARED_RATIO * variances) else None
+
+
+def shift_and_offset(rows: Rows, mean: Array, variance: float) -> tuple[DeviceCopies | None, Array]:
+    """Return a shift to subtract from the rows before the arithmetic, or None, and the mean after the shift.
+
+    Sparse rows of many columns are not shifted: they would become dense.
+
+    Parameters
+    ----------
+    rows : Rows
+    mean : ndarray, shape (n_features,)
+    variance : float
+        The sum of the variances of the columns.
+
+    Returns
+    -------
+    shift : DeviceCopies, shape (n_features,), or None
+    offset : ndarray, shape (n_features,)
+        The mean minus the shift.
+    """
+    is_wide = rows.is_sparse and rows.n_features > DENSE_COLUMNS
+    if is_wide or not float(mean @ mean) > MAX_SQUARED_RATIO * variance:
+        return None, mean
+    return DeviceCopies(mean), np.zeros_like(mean)
+
+
+def shift_rows(block: Any, shift: DeviceCopies | None) -> Any:
+    """Return the rows minus the shift, dense; without a shift, the rows themselves."""
+    if shift is None:
+        return block
+    dense = block.toarray() if sparse.issparse(block) else block
+    return thread_scratch().compute("subtract", "shifted", dense, shift.to_device_of(dense))
+
+
+# --- rows with missing values -------------------------------------------------------------------------
+
+
+def _observed_moments(rows: Rows, n_threads: int) -> RowMoments:
+    """Return the moments of the values that are there; refuse a column without any."""
+
+    def weighted(block: Array, weights: Any) -> tuple[Array, Array]:
+        seen = (~np.isnan(block)).astype(np.float64)
+        return seen, seen if weights is None else weights[:, None] * seen
+
+    def sums(block: Array, weights: Any) -> tuple[Any, ...]:
+        _, counted = weighted(block, weights)
+        total = total_weight(block, weights)
+        return total, len(block), counted.sum(axis=0), np.nansum(counted * block, axis=0)
+
+    weight, n_rows, counts, first = rows.reduce(on_checked(sums, allows_missing=True), n_threads)
+    if np.any(counts == 0):
+        error = ColumnError(
+            int(np.argmin(counts)), "of X has no observed value: leave it out, or give it some."
+        )
+        raise error if rows.names is None else error.with_name(rows.names)
+    mean, is_full = first / counts, rows.n_features <= MAX_INCOMPLETE_COLUMNS
+
+    def products(block: Array, weights: Any) -> tuple[Any, ...]:
+        seen, counted = weighted(block, weights)
+        x = np.where(seen > 0, block - mean, 0.0)
+        if not is_full:
+            return ((counted * x * x).sum(axis=0),)
+        return counted.T @ seen, (counted * x).T @ seen, (counted * x).T @ x
+
+    *pairs, squares = rows.reduce(on_checked(products, allows_missing=True), n_threads)
+    if not is_full:
+        variances = squares / counts
+        return RowMoments(float(weight), int(n_rows), mean, variances, np.diag(variances), counts)
+    # The weights of the rows in which both columns are observed, and the sums of the first of them there.
+    both, sums_of_first = pairs
+    variances = np.diag(squares) / counts
+    share = sums_of_first / np.maximum(both, 1e-300)
+    covariance = np.where(both > 0, squares / np.maximum(both, 1e-300) - share * share.T, 0.0)
+    positive = _nearest_positive(covariance, variances)
+    return RowMoments(float(weight), int(n_rows), mean, variances, positive, counts)
+
+
+def _nearest_positive(covariance: Array, variances: Array) -> Array:
+    """Return the nearest covariance whose correlations are positive definite, of the same variances."""
+    deviations = np.sqrt(np.where(variances > 0, variances, 1.0))
+    correlation = np.clip(covariance / deviations / deviations[:, None], -1.0, 1.0)
+    np.fill_diagonal(correlation, 1.0)
+    if np.all(np.isfinite(correlation)):
+        values, vectors = np.linalg.eigh(correlation)
+        if values[0] < MIN_CORRELATION:
+            correlation = (vectors * np.maximum(values, MIN_CORRELATION)) @ vectors.T
+            sizes = np.sqrt(np.diag(correlation))
+            correlation = correlation / sizes / sizes[:, None]
+    scales = np.sqrt(np.maximum(variances, 0.0))
+    return np.asarray(correlation * scales * scales[:, None])
+
+
+# --- leading eigenvectors without the covariance --------------------------------------------------------
 
 
 def leading_directions(
@@ -291,10 +304,9 @@ def leading_directions(
     eigenvectors : ndarray, shape (n_features, n_signal)
     """
     shift, offset = shift_and_offset(rows, mean, variance)
-    device_shift = None if shift is None else DeviceCopies(shift)
 
     def product(basis: Array) -> Array:
-        sums_of = CovarianceProduct(device_shift, DeviceCopies(basis), DeviceCopies(offset @ basis))
+        sums_of = CovarianceProduct(shift, DeviceCopies(basis), DeviceCopies(offset @ basis))
         working = functools.partial(Rows.chunk_rows, n_working=basis.shape[1])
         sums, of_coordinates = rows.reduce(on_checked(sums_of), chunk_rows=working)
         return np.asarray((sums - np.outer(offset, of_coordinates)) / weight)
@@ -325,4 +337,4 @@ class CovarianceProduct:
         x = shift_rows(block, self.shift)
         y = x @ self.basis.to_device_of(x) - self.centre.to_device_of(x)
         weighted = y if weights is None else weights[:, None] * y
-        return x.T @ weighted, column_sums(weighted)
+        return x.T @ weighted, weighted_sums(weighted)

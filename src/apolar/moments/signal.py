@@ -1,8 +1,9 @@
-"""Moments in the signal directions of a mixture: the subspace of its centred means."""
+"""The signal directions of a mixture, the subspace of its centred means: how many, and the moments there."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -13,23 +14,21 @@ from apolar._core.arrays import Array, frozen
 from apolar._core.namespaces import DeviceCopies
 from apolar.data import Rows, open_rows, thread_scratch
 from apolar.data.weights import as_counts, counted_rows
+from apolar.moments import device_sums
 from apolar.moments.central import CentralMoments
 from apolar.moments.covariance import (
-    RowCovariance,
-    as_stored,
-    column_moments,
+    RowMoments,
     leading_directions,
-    row_covariance,
+    row_moments,
     shift_and_offset,
     shift_rows,
 )
-from apolar.moments.kernels import triton
-from apolar.moments.powers import third_sums
-from apolar.moments.sketch import MomentSketch, summary_moments
+from apolar.moments.sketch import central_moments, summary_moments
 from apolar.moments.sums import (
     KERNEL_COLUMNS,
     check_scale,
     has_kernel,
+    power_sums,
     row_squares,
     third_sums_about,
 )
@@ -39,6 +38,9 @@ from apolar.tensor.monomials import exponents
 # Up to this many columns the covariance matrix is formed; above, a randomised range finder computes its
 # leading eigenvectors.
 COVARIANCE_COLUMNS = 256
+# With components of different variances, the eigenvalues of the noise spread as if there were this many times
+# fewer rows.
+ROWS_DIVISOR = 3.0
 
 NO_NOISE = (
     "The data have no noise: they lie in a subspace of as many dimensions as there are components. "
@@ -87,7 +89,7 @@ def signal_moments(
     n_signal: int,
     sample_weight: Any,
     rng: np.random.Generator,
-    known: RowCovariance | None = None,
+    known: RowMoments | None = None,
     n_threads: int = 1,
 ) -> SignalMoments:
     """Return the moments of rows or of a sketch in the leading directions.
@@ -103,8 +105,8 @@ def signal_moments(
     sample_weight : array_like or None
     rng : numpy.random.Generator
         For the range finder.
-    known : RowCovariance, optional
-        The covariance of these rows, if it has been computed.
+    known : RowMoments, optional
+        The first two moments of these rows, if they have been computed.
     n_threads : int, default=1
 
     Returns
@@ -112,14 +114,14 @@ def signal_moments(
     moments : SignalMoments
     """
     central = summary_moments(X, sample_weight)
-    if central is not None:
-        check_components(n_signal + 1, len(central.mean))
-        return _from_central(central, n_signal)
-    rows = open_rows(X, as_counts(sample_weight))
-    check_components(n_signal + 1, rows.n_features)
-    if not rows.rereadable:
-        return _from_central(MomentSketch(rows.n_features).update(rows).central(), n_signal)
-    return _from_rows(rows, n_signal, rng, known, n_threads)
+    if central is None:
+        rows = open_rows(X, as_counts(sample_weight))
+        check_components(n_signal + 1, rows.n_features)
+        if rows.rereadable:
+            return _from_rows(rows, n_signal, rng, known, n_threads)
+        central = central_moments(rows)
+    check_components(n_signal + 1, len(central.mean))
+    return _from_central(central, n_signal)
 
 
 def check_spread(
@@ -158,44 +160,46 @@ def check_components(n_components: int, n_features: int) -> None:
 
 def _from_central(central: CentralMoments, n_signal: int) -> SignalMoments:
     """Return the signal moments of central moments."""
-    covariance = central.covariance
     frame = np.eye(len(central.mean)) if central.frame is None else central.frame
     if n_signal > frame.shape[1]:
         raise ValueError(f"The frame has {frame.shape[1]} directions; {n_signal} are needed.")
-    values, vectors = np.linalg.eigh(frame.T @ covariance @ frame)
-    spectrum, inner = values[::-1], vectors[:, ::-1][:, :n_signal]
-    basis = frame @ inner
-    n_noise = len(central.mean) - n_signal
-    variance = float(np.trace(covariance))
+    variance = float(np.trace(central.covariance))
     check_scale(variance)
-    mean_variance = (variance - float(spectrum[:n_signal].sum())) / n_noise
-    size = _mean_square(variance, central.mean)
-    check_spread(n_signal + 1, central.n_rows, variance, mean_variance, size)
-    third = noise_times = None
-    if n_signal:
-        projected = central.third.change_variables(inner)
-        noise_times = (basis.T @ central.square_times - _trace(projected)) / n_noise
-        third = _remove_spread(projected, noise_times)
-    return SignalMoments(
-        central.n_rows,
-        central.mean,
-        basis,
-        spectrum,
-        mean_variance,
-        spectrum[:n_signal] - mean_variance,
-        np.zeros(0) if noise_times is None else noise_times,
-        third,
+    values, vectors = np.linalg.eigh(frame.T @ central.covariance @ frame)
+    inner = vectors[:, ::-1][:, :n_signal]
+    basis = frame @ inner
+    return _without_noise(
+        *(central.n_rows, central.mean, variance, values[::-1], basis),
+        lambda: (basis.T @ central.square_times, central.third.change_variables(inner)),
     )
 
 
-def _trace(third: SymmetricTensor) -> Array:
-    """Return E[|y|^2 y], the trace of E[y y y] over two of its indices."""
-    return third.hessian(np.eye(third.dim)).trace(axis1=1, axis2=2) / 6
+def _without_noise(
+    n_rows: float,
+    mean: Array,
+    variance: float,
+    spectrum: Array,
+    basis: Array,
+    third_moments: Callable[[], tuple[Array, SymmetricTensor]],
+) -> SignalMoments:
+    """Return the signal moments from the total variance, the leading directions, and the moments there.
 
-
-def _remove_spread(third: SymmetricTensor, noise_times: Array) -> SymmetricTensor:
-    """Return the third moments of the means: the variances of the components contribute the remainder."""
-    return SymmetricTensor(3, third.dim, third.coefficients - spread_in_third(third.dim) @ noise_times)
+    `third_moments` returns E[|z|^2 y] and E[y y y], for the offsets z from the mean and their signal
+    coordinates y. It is called if there are any, after the checks.
+    """
+    n_signal = basis.shape[1]
+    n_noise = len(mean) - n_signal
+    mean_variance = (variance - float(spectrum[:n_signal].sum())) / n_noise
+    check_spread(n_signal + 1, n_rows, variance, mean_variance, _mean_square(variance, mean))
+    noise_times, third = np.zeros(n_signal), None
+    if n_signal:
+        square_times, raw = third_moments()
+        # E[|y|^2 y] is the trace of E[y y y] over two of its indices.
+        noise_times = (square_times - raw.hessian(np.eye(n_signal)).trace(axis1=1, axis2=2) / 6) / n_noise
+        # The variances of the components contribute to the third moments of the rows.
+        third = SymmetricTensor(3, n_signal, raw.coefficients - spread_in_third(n_signal) @ noise_times)
+    second = spectrum[:n_signal] - mean_variance
+    return SignalMoments(n_rows, mean, basis, spectrum, mean_variance, second, noise_times, third)
 
 
 @lru_cache(maxsize=64)
@@ -213,58 +217,38 @@ def spread_in_third(dim: int) -> Array:
 
 
 def _from_rows(
-    rows: Rows, n_signal: int, rng: np.random.Generator, known: RowCovariance | None, n_threads: int
+    rows: Rows, n_signal: int, rng: np.random.Generator, known: RowMoments | None, n_threads: int
 ) -> SignalMoments:
     """Return the signal moments of rereadable rows."""
-    if rows.n_features <= COVARIANCE_COLUMNS:
-        weight, n_weighted, mean, covariance = row_covariance(rows, n_threads) if known is None else known
-        check_scale(float(np.trace(covariance)))
-        values, vectors = np.linalg.eigh(covariance)
-        spectrum, variance = values[::-1], float(np.trace(covariance))
-        basis = np.ascontiguousarray(vectors[:, ::-1][:, :n_signal])
+    has_covariance = rows.n_features <= COVARIANCE_COLUMNS
+    if known is None or (has_covariance and known.covariance is None):
+        known = row_moments(rows, n_threads, has_covariance=has_covariance)
+    mean, weight, variance = known.mean, known.weight, float(known.variances.sum())
+    n_rows = counted_rows(weight, known.n_rows)
+    check_scale(variance)
+    if known.covariance is not None and has_covariance:
+        values, vectors = np.linalg.eigh(known.covariance)
+        spectrum, basis = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :n_signal])
     else:
-        weight, n_weighted, mean, variances = column_moments(rows, n_threads)
-        variance = float(variances.sum())
-        check_scale(variance)
-        check_spread(n_signal + 1, n_weighted, variance, variance, _mean_square(variance, mean))
+        check_spread(n_signal + 1, known.n_rows, variance, variance, _mean_square(variance, mean))
         spectrum, basis = leading_directions(rows, mean, variance, weight, n_signal, rng)
         if basis.shape[1] < n_signal:
             raise ValueError(NO_NOISE)
-    n_rows, n_noise = counted_rows(weight, n_weighted), rows.n_features - n_signal
-    mean_variance = (variance - float(spectrum[:n_signal].sum())) / n_noise
-    check_spread(n_signal + 1, n_rows, variance, mean_variance, _mean_square(variance, mean))
-    noise_times, third = np.zeros(n_signal), None
-    if n_signal:
-        square_times, third_sum = _signal_sums(rows, mean, variance, basis, n_threads)
-        raw = SymmetricTensor(3, n_signal, third_sum / weight)
-        noise_times = (square_times / weight - _trace(raw)) / n_noise
-        third = _remove_spread(raw, noise_times)
-    second = spectrum[:n_signal] - mean_variance
-    return SignalMoments(n_rows, mean, basis, spectrum, mean_variance, second, noise_times, third)
 
+    def third_moments() -> tuple[Array, SymmetricTensor]:
+        square_times, third = device_sums.sum_rows(
+            rows,
+            SignalSums.about(rows, mean, variance, basis),
+            n_threads,
+            is_compiled=rows.n_features <= KERNEL_COLUMNS,
+            n_working=n_monomials(n_signal, 2),
+            n_directions=n_signal,
+            # The pass for the covariance has checked that they are.
+            is_finite=True,
+        )
+        return square_times / weight, SymmetricTensor(3, n_signal, third / weight)
 
-def _signal_sums(rows: Rows, mean: Array, variance: float, basis: Array, n_threads: int) -> list[Any]:
-    """Return the sums of |z|^2 y and of y y y (compact).
-
-    Here z = x - mean, and y are its signal coordinates.
-    """
-    shift, offset = shift_and_offset(rows, mean, variance)
-    statistic = SignalSums(
-        None if shift is None else DeviceCopies(shift),
-        DeviceCopies(np.vstack([basis.T, offset])),
-        DeviceCopies((basis.T @ offset)[:, None]),
-        float(offset @ offset),
-    )
-    # The pass for the covariance has checked that the rows are finite.
-    sums: list[Any] | None = None
-    if rows.is_one_array and rows.n_features <= KERNEL_COLUMNS:
-        of_block = replace(statistic, n_threads=n_threads)
-        sums = rows.reduce(lambda chunk: of_block(*as_stored(chunk)), chunk_rows=rows.n_rows)
-    if sums is None or not np.all(np.isfinite(sums[0])):
-        # A value that is not finite is that of a row without weight, which is left out here.
-        n_working = n_monomials(basis.shape[1], 2)
-        sums = triton.reduce_rows(rows, statistic, n_threads, n_working, basis.shape[1], is_finite=True)
-    return sums
+    return _without_noise(n_rows, mean, variance, spectrum, basis, third_moments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,27 +266,30 @@ class SignalSums:
         The coordinates of the offset in the signal directions.
     offset_square : float
         The squared norm of the offset.
-    n_threads : int
-        For a block that has a kernel.
     """
 
     shift: DeviceCopies | None
     directions: DeviceCopies
     centre: DeviceCopies
     offset_square: float
-    n_threads: int = 1
 
-    def __call__(self, block: Any, weights: Any) -> tuple[Any, Any]:
+    @classmethod
+    def about(cls, rows: Rows, mean: Array, variance: float, basis: Array) -> SignalSums:
+        """Return the sums about the mean of rows of that total variance, in the directions of a basis."""
+        shift, offset = shift_and_offset(rows, mean, variance)
+        directions = DeviceCopies(np.vstack([basis.T, offset]))
+        return cls(shift, directions, DeviceCopies((basis.T @ offset)[:, None]), float(offset @ offset))
+
+    def __call__(self, block: Any, weights: Any, n_threads: int = 1) -> tuple[Any, Any]:
         """Return the weighted sums over a block."""
-        if isinstance(block, triton.StoredBlock):
-            return triton.signal_sums(block, weights, self.shift, self.directions)
-        scratch = thread_scratch()
+        basis, offset = self.directions.values[:-1].T, self.directions.values[-1]
+        mean = offset if self.shift is None else self.shift.values + offset
+        if isinstance(block, device_sums.StoredBlock):
+            return device_sums.third_sums(block, weights, mean, basis)
         if has_kernel(block, block.shape[1]):
-            basis, offset = self.directions.values[:-1].T, self.directions.values[-1]
-            centre = offset if self.shift is None else self.shift.values + offset
-            square_times, third = third_sums_about(block, weights, centre, basis, self.n_threads)
+            square_times, third = third_sums_about(block, weights, mean, basis, n_threads)
             return square_times @ basis, third
-        x = shift_rows(block, self.shift)
+        x, scratch = shift_rows(block, self.shift), thread_scratch()
         # One row per direction, and one for x . offset: operations along long rows are fast.
         directions = self.directions.to_device_of(x)
         is_sparse = sparse.issparse(x)
@@ -310,5 +297,105 @@ class SignalSums:
         y = projected[:-1, ...]
         y -= self.centre.to_device_of(x)
         squares = row_squares(x) - 2 * projected[-1, ...] + self.offset_square
-        weighted = y if weights is None else y * weights
-        return weighted @ squares, third_sums(y, weighted, scratch)
+        (third,) = power_sums(y, weights, (3,), scratch)
+        return (y if weights is None else y * weights) @ squares, third
+
+
+# --- the number of components -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentCount:
+    """An estimate of the number of components, and the spectrum it is based on.
+
+    Attributes
+    ----------
+    n_components : int
+        One more than the number of eigenvalues above the noise.
+    least, most : int
+        The same with a stricter and a more lenient threshold.
+    spectrum : ndarray
+        Eigenvalues of the covariance, largest first, without those that are zero.
+    noise_level : float
+        The mean of the eigenvalues of the noise.
+    threshold : float
+        Eigenvalues above it are not noise.
+    """
+
+    n_components: int
+    least: int
+    most: int
+    spectrum: Array
+    noise_level: float
+    threshold: float
+
+    @property
+    def message(self) -> str:
+        """An explanation of the estimate, with its assumptions."""
+        if self.n_components > len(self.spectrum):
+            return (
+                "Every direction stands out: the data show no level of noise. There may be more components "
+                "than columns, or clusters that are not spherical. Compare BIC over several numbers."
+            )
+        certainty = (
+            "the thresholds agree" if self.least == self.most else f"{self.least} to {self.most} are possible"
+        )
+        return (
+            f"{self.n_components} components ({certainty}), if the means are in general position and the "
+            "clusters spherical. The estimate is too low for means on a line or plane, and too high for "
+            "elongated clusters. Compare BIC over neighbouring numbers."
+        )
+
+
+def n_components_from_spectrum(X: Any, sample_weight: Any = None) -> ComponentCount:
+    """Return an estimate of the number of components from the spectrum of the covariance.
+
+    The covariance of a spherical mixture of r components with means in general position has r - 1 eigenvalues
+    above the noise; the others are equal. In a sample, the eigenvalues of the noise lie below the upper edge
+    of the Marchenko-Pastur distribution: those above it are counted.
+
+    Parameters
+    ----------
+    X : array_like, dataframe, iterable of chunks, or MomentSketch
+        Rows of shape (n_samples, n_features), or a sketch of them.
+    sample_weight : array_like, shape (n_samples,), optional
+
+    Returns
+    -------
+    count : ComponentCount
+
+    Examples
+    --------
+    >>> import apolar
+    >>> X, _ = apolar.datasets.make_example(1, 10_000, random_state=0)
+    >>> apolar.n_components_from_spectrum(X).n_components
+    4
+    """
+    central = summary_moments(X, sample_weight)
+    if central is not None:
+        n_rows, covariance = central.n_rows, central.covariance
+    else:
+        known = row_moments(open_rows(X, as_counts(sample_weight)), has_covariance=True)
+        assert known.covariance is not None
+        n_rows, covariance = counted_rows(known.weight, known.n_rows), known.covariance
+    check_scale(float(np.trace(covariance)))
+    spectrum = np.linalg.eigvalsh(covariance)[::-1]
+    if not spectrum[0] > 0:
+        raise ValueError("All rows are equal: there is nothing to tell components apart.")
+    # Columns that are constant, or linear combinations of others, have no noise.
+    spectrum = spectrum[spectrum > 1e-12 * spectrum[0]]
+    count, noise_level, threshold = _above_noise(spectrum, n_rows / ROWS_DIVISOR)
+    strict = _above_noise(spectrum, n_rows / ROWS_DIVISOR**3)[0]
+    lax = _above_noise(spectrum, n_rows)[0]
+    return ComponentCount(count + 1, strict + 1, lax + 1, frozen(spectrum.copy()), noise_level, threshold)
+
+
+def _above_noise(spectrum: Array, n_rows: float) -> tuple[int, float, float]:
+    """Return the number of eigenvalues above the noise, the level of the noise, and its upper edge."""
+    n_features = len(spectrum)
+    for count in range(n_features):
+        level = float(spectrum[count:].mean())
+        edge = level * (1 + np.sqrt((n_features - count) / n_rows)) ** 2
+        if spectrum[count] <= edge:
+            return count, level, float(edge)
+    return n_features, 0.0, float(spectrum[-1])

@@ -11,9 +11,9 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, numeric_array, one_of
 from apolar._core.compiled import kernel_threads
-from apolar._core.files import load_arrays, save_arrays, stored_numbers, stored_value
+from apolar._core.files import load_arrays, save_arrays, stored_numbers, stored_strings, stored_value
 from apolar.data import open_rows
-from apolar.data.weights import check_total_weight
+from apolar.data.weights import as_counts, check_total_weight
 from apolar.moments.central import CentralMoments, central_moments_of_sums
 from apolar.moments.sums import MomentStatistic, MomentSums, ScaleError, sum_moments
 from apolar.tensor import n_monomials
@@ -28,7 +28,7 @@ ORDERS = (3, 4, 5, 6)
 ORDER_FOR = {"spherical": 3, "diag": 3, "tied": 4, "full": 4}
 """The order with which a mixture of a family can be fitted, where its components are few enough."""
 # Third moments of this many columns take a few megabytes; more of any order need a frame.
-MAX_COLUMNS = 150
+MAX_SKETCH_COLUMNS = 150
 
 
 class MomentSketch:
@@ -105,25 +105,24 @@ class MomentSketch:
         self.frame = None if frame is None else _checked_frame(frame, self.n_features)
         n_frame = self.n_features if self.frame is None else self.frame.shape[1]
         n_numbers = n_monomials(n_frame, self.order)
-        if n_numbers > n_monomials(MAX_COLUMNS, 3):
+        if n_numbers > n_monomials(MAX_SKETCH_COLUMNS, 3):
             lower = "a lower order, or " if self.order > 3 else ""
             raise ValueError(
                 f"The moments of order {self.order} of {n_frame} columns are {n_numbers:,} numbers. Make a "
                 f"MomentSketch with {lower}frame=, orthonormal columns such as the leading principal "
                 "directions of a sample. Rows that can be read again, and form='equivariant', need no sketch."
             )
-        # None before the first update.
-        self._sums: MomentSums | None = None
+        self._sums = MomentSums.zeros(self.n_features, self.frame, self.order)
 
     @property
     def n_rows(self) -> int:
         """The number of rows that the sketch was updated with."""
-        return 0 if self._sums is None else self._sums.n_rows
+        return self._sums.n_rows
 
     @property
     def total_weight(self) -> float:
         """The sum of the weights of the rows."""
-        return 0.0 if self._sums is None else self._sums.weight
+        return self._sums.weight
 
     def update(self, X: Any, sample_weight: Any = None) -> MomentSketch:
         """Add rows. If they are invalid, an error is raised and the sketch stays as it was.
@@ -150,17 +149,23 @@ class MomentSketch:
             )
         statistic = MomentStatistic(self.n_features, self.frame, self.order)
         with np.errstate(over="ignore", invalid="ignore"):  # sums that are not finite are refused below
-            centre = None if self._sums is None else self._sums.centre
-            sums = sum_moments(rows, statistic, centre, kernel_threads())
-            sums = sums if self._sums is None else self._sums + sums
-        check_total_weight(sums.weight)
-        if not sums.is_finite:
-            raise ScaleError(
-                f"The {self._powers} of these rows overflow: divide the columns by their scale first."
-            )
-        self._sums = sums
+            sums = sum_moments(rows, statistic, self._sums.centre if self.n_rows else None, kernel_threads())
+            check_total_weight(self.total_weight + sums.weight)
+            self._sums = self._added(sums)
         self.feature_names = self.feature_names or rows.names
         return self
+
+    def _added(self, sums: MomentSums) -> MomentSums:
+        """Return the sums with those of other rows; refuse what overflows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = self._sums + sums
+        if not total.is_finite:
+            powers = "third powers" if self.order == 3 else f"powers of order {self.order}"
+            raise ScaleError(
+                f"The {powers} of these rows, about one centre, overflow: divide the columns by their scale "
+                "first."
+            )
+        return total
 
     def __add__(self, other: object) -> MomentSketch:
         if not isinstance(other, MomentSketch):
@@ -184,16 +189,7 @@ class MomentSketch:
             )
         names = self.feature_names or other.feature_names
         result = MomentSketch(self.n_features, frame=self.frame, feature_names=names, order=self.order)
-        if self._sums is None or other._sums is None:
-            result._sums = self._sums or other._sums
-            return result
-        with np.errstate(over="ignore", invalid="ignore"):
-            result._sums = self._sums + other._sums
-        if not result._sums.is_finite:
-            raise ScaleError(
-                f"The {self._powers} of the rows of these sketches, about one centre, overflow: make them "
-                "again of columns that are divided by one scale."
-            )
+        result._sums = self._added(other._sums)
         return result
 
     def __radd__(self, other: object) -> MomentSketch:
@@ -202,14 +198,9 @@ class MomentSketch:
             return MomentSketch(self.n_features, frame=self.frame, order=self.order) + self
         return NotImplemented
 
-    @property
-    def _powers(self) -> str:
-        """What overflows first, in words."""
-        return "third powers" if self.order == 3 else f"powers of order {self.order}"
-
     def central(self) -> CentralMoments:
         """Return the mean, the covariance and the higher moments about the mean."""
-        if self._sums is None:
+        if not self.n_rows:
             raise ValueError("The sketch has seen no rows: call update first.")
         return central_moments_of_sums(self._sums)
 
@@ -244,49 +235,39 @@ class MomentSketch:
         order = stored_value(arrays, "order", int) if "order" in arrays else 3
         one_of(order, "order", ORDERS)
         weight = stored_value(arrays, "weight", float)
-        sums = (
-            stored_numbers(arrays, "first", shape),
-            stored_numbers(arrays, "second", shape * 2),
-            stored_numbers(arrays, "third", (n_monomials(n_frame, 3),)),
-            stored_numbers(arrays, "square_times", shape),
-        )
-        missing = [degree for degree in range(4, order + 1) if f"power{degree}" not in arrays]
-        if missing:
-            raise ValueError(f"Its sums of order {missing[0]} are missing.")
-        higher = tuple(
-            stored_numbers(arrays, f"power{degree}", (n_monomials(n_frame, degree),))
-            for degree in range(4, order + 1)
-        )
-        stored_names = arrays["feature_names"]
-        if stored_names.dtype.kind != "U" or stored_names.ndim != 1:
-            raise ValueError("feature_names must be strings.")
-        names = stored_names.tolist() if stored_names.size else None
+        first = stored_numbers(arrays, "first", shape)
+        second = stored_numbers(arrays, "second", shape * 2)
+        square_times = stored_numbers(arrays, "square_times", shape)
+        powers = []
+        for degree in range(3, order + 1):
+            if _power_name(degree) not in arrays:
+                raise ValueError(f"Its sums of order {degree} are missing.")
+            powers.append(stored_numbers(arrays, _power_name(degree), (n_monomials(n_frame, degree),)))
+        names = stored_strings(arrays, "feature_names") or None
         sketch = cls(n_features, frame=frame if frame.size else None, feature_names=names, order=order)
         if n_rows < 0 or weight < 0 or not (n_rows > 0) == (weight > 0) == (arrays["centre"].size > 0):
             raise ValueError("Its rows, their weight and their centre do not fit together.")
         if n_rows:
             centre = stored_numbers(arrays, "centre", shape)
-            sketch._sums = MomentSums(centre, sketch.frame, n_rows, weight, *sums, higher)
+            sums = first, second, square_times, tuple(powers)
+            sketch._sums = MomentSums(centre, sketch.frame, n_rows, weight, *sums)
         return sketch
 
     def _arrays(self) -> dict[str, Array]:
         sums = self._sums
-        if sums is None:
-            sums = MomentSums.zeros(self.n_features, self.frame, self.order)
-        higher = {f"power{degree}": power for degree, power in enumerate(sums.higher, 4)}
-        if higher:
-            higher["order"] = np.array(self.order)
+        arrays = {_power_name(degree): power for degree, power in enumerate(sums.powers, 3)}
+        if self.order > 3:
+            arrays["order"] = np.array(self.order)
         return {
-            **higher,
+            **arrays,
             "n_features": np.array(self.n_features),
             "n_rows": np.array(self.n_rows),
             "feature_names": np.array(self.feature_names or [], dtype=np.str_),
             "frame": np.zeros((0, 0)) if self.frame is None else self.frame,
-            "centre": np.zeros(0) if self._sums is None else sums.centre,
+            "centre": sums.centre if self.n_rows else np.zeros(0),
             "weight": np.array(sums.weight),
             "first": sums.first,
             "second": sums.second,
-            "third": sums.third,
             "square_times": sums.square_times,
         }
 
@@ -302,6 +283,20 @@ def summary_moments(X: Any, sample_weight: Any) -> CentralMoments | None:
     if sample_weight is not None:
         raise ValueError("sample_weight belongs to rows; a sketch has its weights already.")
     return X if isinstance(X, CentralMoments) else X.central()
+
+
+def central_moments(X: Any, sample_weight: Any = None, *, order: int = 3) -> CentralMoments:
+    """Return the central moments of rows, up to an order, or of a sketch; of central moments, themselves."""
+    central = summary_moments(X, sample_weight)
+    if central is not None:
+        return central
+    rows = open_rows(X, as_counts(sample_weight))
+    return MomentSketch(rows.n_features, order=order).update(rows).central()
+
+
+def _power_name(degree: int) -> str:
+    """Return the name of the sums of powers of a degree in files."""
+    return "third" if degree == 3 else f"power{degree}"
 
 
 def _checked_frame(frame: Any, n_features: int) -> Array:

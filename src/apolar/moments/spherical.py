@@ -6,10 +6,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, frozen
-from apolar.data import open_rows
-from apolar.data.weights import as_counts
-from apolar.moments.central import CentralMoments
-from apolar.moments.sketch import MomentSketch, summary_moments
+from apolar.moments.sketch import central_moments
 from apolar.moments.sums import check_scale
 from apolar.tensor import SymmetricTensor
 
@@ -45,15 +42,6 @@ class Moments:
     noise_direction: Array
     total_variance: float
     n_rows: float
-
-
-def central_moments(X: Any, sample_weight: Any = None, *, order: int = 3) -> CentralMoments:
-    """Return the central moments of rows, up to an order, or of a sketch; of central moments, themselves."""
-    central = summary_moments(X, sample_weight)
-    if central is not None:
-        return central
-    rows = open_rows(X, as_counts(sample_weight))
-    return MomentSketch(rows.n_features, order=order).update(rows).central()
 
 
 def spherical_moments(X: Any, sample_weight: Any = None) -> Moments:

@@ -208,7 +208,7 @@ def _diagonal(
     central: CentralMoments, n_components: int, units: Array, n_rows: float, refine: bool
 ) -> tuple[Mixture, float]:
     n_features, is_exact = len(units), not np.isfinite(n_rows)
-    observed = central.in_units(units, 3)
+    observed = central.divided(units).up_to(3)
     second = central.covariance / np.outer(units, units)
     third = observed[monomial_table(n_features, 3).degree(3)][dense_positions(n_features, 3)]
     mixture = diagonal_mixture(second, third, n_components, is_exact=is_exact)
@@ -228,7 +228,7 @@ def _by_starts(
     corrections: list[str],
 ) -> tuple[Mixture, float]:
     order = min(central.order, HIGHEST_ORDER)
-    observed = central.in_units(units, order)
+    observed = central.divided(units).up_to(order)
     covariance = central.covariance / np.outer(units, units)
     starts = []
     suggested = dictionary_start(observed, covariance, n_components, order)

@@ -238,4 +238,4 @@ def goodness_of(central: CentralMoments, mixture: Mixture, family: str) -> Goodn
         return None
     scales = units**2 if mixture.is_aligned else np.outer(units, units)
     scaled = Mixture(mixture.weights, (mixture.means - central.mean) / units, mixture.covariances / scales)
-    return Goodness(scaled, family, central.in_units(units, order), order, min(central.n_rows, EXACT))
+    return Goodness(scaled, family, central.divided(units).up_to(order), order, min(central.n_rows, EXACT))

@@ -13,16 +13,15 @@ from scipy.stats import chi2
 from apolar._core.arrays import Array
 from apolar.data import open_rows
 from apolar.estimator import GaussianMixture
-from apolar.estimator.outliers import OutlierRule
-from apolar.estimator.predict import NOISE_LABEL, Likelihood
+from apolar.estimator.fitted import NOISE_LABEL
+from apolar.estimator.marginals import OutlierRule
 from apolar.exceptions import ColumnError
 from apolar.mixture.conditional import FULL, min_distances
-from apolar.moments.available import available_moments
-from apolar.moments.covariance import column_moments, is_constant
+from apolar.moments.covariance import is_constant, row_moments
 from apolar.reports.limits import LIMITS
-from apolar.scores import CRITERIA
+from apolar.scores import CRITERIA, FitSummary
 from apolar.selection import Selection, select
-from apolar.selection.result import reason
+from apolar.selection.selection_table import reason
 
 # Rows that are read at a time.
 CHUNK = 65_536
@@ -146,14 +145,15 @@ class TableScores:
         As in `RowScores`.
     n_missing : ndarray of int, shape (n_features,)
         The number of missing values of each column.
-    likelihood : Likelihood
+    likelihood : FitSummary
+        Without the evidence, which is that of the rows of a fit.
     """
 
     predicted: Array
     uncertainty: Array
     outliers: Array
     n_missing: Array
-    likelihood: Likelihood
+    likelihood: FitSummary
 
 
 def score_table(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL) -> TableScores:
@@ -170,7 +170,7 @@ def score_table(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL) 
         n_missing += np.isnan(X[cut]).sum(axis=0)
         start = cut.stop
     certainty = float(np.log(1 - uncertainty).sum())
-    likelihood = Likelihood(log_likelihood, float(len(X)), certainty)
+    likelihood = FitSummary(log_likelihood, model.n_parameters_, float(len(X)), certainty)
     return TableScores(predicted, uncertainty, outliers, n_missing, likelihood)
 
 
@@ -193,15 +193,13 @@ def _nearest(rule: OutlierRule, rows: Array) -> Array:
 def column_statistics(X: Array, names: Sequence[str]) -> tuple[Array, Array, Array]:
     """Return means and variances of the columns, and the number of missing values of each."""
     rows = open_rows(X)
-    moments = column_moments(rows, allows_missing=True)
-    if not np.any(np.isnan(moments.mean)):
-        return moments.mean, moments.variances, np.zeros(rows.n_features, dtype=np.int64)
     try:
-        available = available_moments(rows)
+        moments = row_moments(rows, allows_missing=True)
     except ColumnError as error:
         raise error.with_name(names) from error
-    n_missing = np.rint(available.weight - available.counts).astype(np.int64)
-    return available.mean, available.variances, n_missing
+    counts = moments.weight if moments.counts is None else moments.counts
+    n_missing = np.rint(moments.weight - np.broadcast_to(counts, rows.n_features)).astype(np.int64)
+    return moments.mean, moments.variances, n_missing
 
 
 class StandardisedRows:

@@ -12,9 +12,8 @@ from apolar.data import open_rows
 from apolar.em.low_density import with_noise_component, without_low_density
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
-from apolar.em.rounding import has_rounding
 from apolar.mixture.prior import Prior
-from apolar.moments.covariance import column_moments, leading_directions
+from apolar.moments.covariance import leading_directions, row_moments
 from apolar.search.search import beside_noise, portfolio
 from apolar.search.starts import STARTS
 
@@ -43,10 +42,9 @@ def start_candidates(
     entry = STARTS[name]
     if n_components == 1:
         return portfolio(data, n_components, prior, rng)
-    if data.whitening.has_noise_component and entry.start is not None:
-        share = data.whitening.noise_shares[-1]
-        kept = without_low_density(data.subsample(2 * SETTINGS.sample_rows, rng), share)
-        return beside_noise(start_candidates(name, kept, n_components, prior, rng), share)
+    if data.has_noise and entry.start is not None:
+        kept = without_low_density(data.subsample(2 * SETTINGS.sample_rows, rng))
+        return beside_noise(start_candidates(name, kept, n_components, prior, rng), data.noise_share)
     simpler = (
         None if entry.sees_all_rows else _simpler(data, n_components, rng, is_search=entry.start is None)
     )
@@ -122,10 +120,10 @@ def _simpler(
         return None
     sample = data.subsample(SETTINGS.sample_rows, rng)
     simple = Problem(sample.rows, data.family.with_axes(1), threads=data.threads)
-    if has_rounding(data):
-        simple = simple.with_measurement(np.asarray(data.whitening.measurement))
-    if data.whitening.has_noise_component:
-        simple = with_noise_component(simple, data.whitening.noise_shares[-1])
+    if data.is_rounded:
+        simple = simple.replace(measurement=data.measurement)
+    if data.has_noise:
+        simple = with_noise_component(simple, data.noise_share)
     remark = f"Starts were looked for among diagonal covariances: {reason}."
     return _Simpler(simple, sample, SETTINGS.kept, remark)
 
@@ -145,10 +143,11 @@ def _on_leading_directions(data: Problem, n_components: int, rng: np.random.Gene
     directions of largest variance span. Projected on them, components keep their variances.
     """
     rows = data.rows
-    weight, _, mean, variances = column_moments(rows)
+    moments = row_moments(rows)
+    mean, variance = moments.mean, float(moments.variances.sum())
     # With some directions beyond those in which the means lie.
     n_directions = min(n_components + 10, rows.n_features, max(data.n_rows - 1, 1))
-    directions = leading_directions(rows, mean, float(variances.sum()), weight, n_directions, rng)[1]
+    directions = leading_directions(rows, mean, variance, moments.weight, n_directions, rng)[1]
     parts = [
         np.asarray((block if sparse.issparse(block) else np.asarray(block)) @ directions) - mean @ directions
         for block, _ in rows.read(rows.chunk_rows(n_directions))

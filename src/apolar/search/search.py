@@ -14,14 +14,23 @@ from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus, is_empty
 from apolar.em.run import Callback, Stop, has_kernel, run
 from apolar.em.tails import has_long_tails
-from apolar.mixture.parameters import SufficientStats
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.search.merging import merged_pairs, mixture_distances, untied_stats
 from apolar.search.moment_starts import from_moments
 from apolar.search.proposals import dropped_stats, with_one_more
 from apolar.search.starts import overseeded_mixtures
 
-__all__ = ["Candidates", "beside_noise", "best_fit", "is_better", "portfolio", "race"]
+__all__ = [
+    "Candidates",
+    "approach",
+    "beside_noise",
+    "best_fit",
+    "is_better",
+    "one_component",
+    "portfolio",
+    "race",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,16 +133,16 @@ def _contenders(data: Problem, candidates: list[Fit], prior: Prior | None, max_i
     return [max(chosen, key=lambda candidate: candidate.rank)]
 
 
-def race(problem: Problem, starts: list[Fit], prior: Prior, n_steps: int) -> list[Fit]:
+def race(problem: Problem, starts: list[Fit], prior: Prior) -> list[Fit]:
     """Return starts after short runs of EM, the best first.
 
     By evidence, those with an almost empty component are last: their evidence is often the highest. If they
     were first, no other would be run to its optimum.
     """
     is_compiled = has_kernel(problem) and not prior.compares_by_evidence
-    stop = Stop(n_steps, SETTINGS.relative_tolerance if is_compiled else None)
+    stop = Stop(SETTINGS.short_steps, SETTINGS.relative_tolerance if is_compiled else None)
     runs = [
-        Fit(end.parameters, end.start, log_likelihood=end.score, n_iter=n_steps)
+        Fit(end.parameters, end.start, log_likelihood=end.score, n_iter=SETTINGS.short_steps)
         for end in run(problem, starts, prior, stop)
     ]
 
@@ -142,6 +151,18 @@ def race(problem: Problem, starts: list[Fit], prior: Prior, n_steps: int) -> lis
         return bool(is_last), -fit.log_likelihood
 
     return sorted(runs, key=place)
+
+
+def approach(problem: Problem, start: Fit, prior: Prior | None, max_iter: int, tol: float) -> Fit:
+    """Return the end of one run near an optimum: by plain steps where the extension makes them."""
+    is_compiled = has_kernel(problem) and (prior is None or not prior.compares_by_evidence)
+    stop = Stop(max_iter, SETTINGS.relative_tolerance) if is_compiled else Stop(max_iter, gain=tol)
+    return run(problem, [start], prior, stop)[0]
+
+
+def one_component(problem: Problem, prior: Prior) -> WhitenedParameters:
+    """Return the mixture of one component: the M-step from all rows."""
+    return problem.family.m_step(problem.imputed().soft_stats(np.ones((1, problem.n_rows))), prior)
 
 
 def beside_noise(starts: list[Fit], share: float) -> list[Fit]:
@@ -174,9 +195,8 @@ def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.ran
     starts, skipped = search.starts()
     ranked = search.after_short_runs(starts)
     finalists = search.finalists(ranked)
-    has_noise = data.whitening.has_noise_component
     # Beside noise all starts may have left the same cluster to it.
-    if has_noise or not (n_components == 1 or search.starts_agree):
+    if data.has_noise or not (n_components == 1 or search.starts_agree):
         finalists = search.after_split_and_merge(finalists)
     if search.is_on_sample and n_components > 1:
         moments = [start for start in starts if start.start == "moments"]
@@ -241,22 +261,17 @@ class Search:
 
         Beside noise, they are those of the rows of higher density.
         """
-        if not self.data.whitening.has_noise_component:
+        if not self.data.has_noise:
             return self._starts_on(self.sample, self.data)
-        candidates: list[Fit] = []
-        skipped: tuple[str, ...] = ()
-        for share in self.data.whitening.noise_shares:
-            kept = without_low_density(self.sample, share)
-            starts, skipped = self._starts_on(kept, kept)
-            candidates += beside_noise(starts, share)
-        return candidates, skipped
+        kept = without_low_density(self.sample)
+        starts, skipped = self._starts_on(kept, kept)
+        return beside_noise(starts, self.data.noise_share), skipped
 
     def _starts_on(self, sample: Problem, source: Problem) -> tuple[list[Fit], tuple[str, ...]]:
         """Return the starts on some rows, with the moments of others, and those that were skipped."""
         n_components, starts, skipped = self.n_components, list[Fit](), tuple[str, ...]()
         if n_components == 1:
-            whole = sample.imputed().soft_stats(np.ones((1, sample.n_rows)))
-            return [Fit(sample.family.m_step(whole, self.prior), "moments")], skipped
+            return [Fit(one_component(sample, self.prior), "moments")], skipped
         try:
             moments = from_moments(sample, n_components, source)
             starts.append(Fit(moments, "moments", is_from_all_rows=sample.family.is_spherical))
@@ -267,10 +282,10 @@ class Search:
 
     def after_short_runs(self, starts: list[Fit]) -> list[Fit]:
         """Return the starts after short runs, the best first."""
-        ranked = race(self.sample, starts, self.prior, SETTINGS.short_steps)
+        ranked = race(self.sample, starts, self.prior)
         if self.prior.compares_by_evidence and has_long_tails(self.sample, ranked[0].parameters):
             self.has_long_tails, self.prior = True, self.prior.of_strength(0.0)
-            ranked = race(self.sample, starts, self.prior, SETTINGS.short_steps)
+            ranked = race(self.sample, starts, self.prior)
         scores = np.array([fit.log_likelihood for fit in ranked])
         n_agreeing = np.count_nonzero(scores > scores.max() - SETTINGS.same_optimum)
         self.starts_agree = bool(n_agreeing >= SETTINGS.agreeing)
@@ -288,15 +303,11 @@ class Search:
 
         Candidates near a mixture at which a run began or ended lead to the same optimum, and are not run.
         """
-        # An optimum on a sample is not exactly one on all rows, and the prior of covariances that are shrunk
-        # is settled only at the end of the fit: a loose tolerance is enough.
-        is_loose = self.is_on_sample or self.prior.shrinks(self.sample.family, self.n_components)
-        tol = SETTINGS.sample_tolerance if is_loose else SETTINGS.tolerance
         optima: list[Fit] = []
         for start in candidates:
             if len(optima) == most or self._is_visited(start):
                 continue
-            (fit,) = run(self.sample, [start], self.prior, Stop(SETTINGS.sample_passes, gain=tol))
+            fit = approach(self.sample, start, self.prior, SETTINGS.sample_passes, SETTINGS.sample_tolerance)
             optima.append(replace(fit, is_contender=False))
             self.visited += [untied_stats(self.sample, each.parameters).array for each in (start, fit)]
         return _best_first(optima)
@@ -317,7 +328,7 @@ class Search:
         for _ in range(n_rounds):
             before = finalists[0].score
             finalists = _best_first([*finalists, *self.optima(self._split_and_merged(finalists[0]), most=1)])
-            if finalists[0].score <= before + SETTINGS.min_gain:
+            if finalists[0].score <= before + SETTINGS.sample_tolerance:
                 break
         return finalists
 
@@ -351,7 +362,7 @@ class Search:
         completed = sample.imputed(best.parameters)
         name = best.start if best.start.endswith("+split") else f"{best.start}+split"
         proposals = [Fit(each, name) for each in with_one_more(completed, best.parameters, self.rng)]
-        larger = run(sample, proposals, prior, Stop(SETTINGS.split_steps))
+        larger = run(sample, proposals, prior, Stop(SETTINGS.short_steps))
         merged = []
         for fit in sorted(larger, key=lambda fit: -fit.score)[: SETTINGS.kept]:
             merged += [stats.array for stats in merged_pairs(completed, fit.parameters, SETTINGS.kept)]
@@ -359,7 +370,7 @@ class Search:
         # The short runs that follow adapt the prior.
         starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.of_strength(0.0))
         fits = [Fit(starts[i], name) for i in range(len(merged))]
-        return race(sample, fits, prior, SETTINGS.merge_steps)
+        return race(sample, fits, prior)
 
 
 def _best_first(candidates: list[Fit]) -> list[Fit]:

@@ -141,7 +141,7 @@ def overseeded_mixtures(
     merged = []
     for family, n in _families_of_runs(data.family, n_runs):
         if n:
-            run_data = data if family == data.family else data.under(family)
+            run_data = data if family == data.family else data.replace(family=family)
             merged += merged_runs(run_data, n_seeds, n_components, search_prior, rng, n)
     mixtures = data.family.m_step(_stack_stats(merged), prior)
     return [mixtures[i] for i in range(n_runs)]
@@ -172,7 +172,7 @@ def merged_runs(
     # The short runs that follow adapt the prior.
     starts = family.m_step(_stack_stats(merged_seeds), prior.of_strength(0.0))
     seeds = [Fit(starts[i], "overseed") for i in range(n_runs)]
-    runs = run(data, seeds, prior, Stop(SETTINGS.merge_steps), is_scored=False)
+    runs = run(data, seeds, prior, Stop(SETTINGS.short_steps), is_scored=False)
     merged = [merged_stats(data, each.parameters, n_components) for each in runs]
     return [resized_stats(data, stats, n_components) for stats in merged]
 
@@ -231,7 +231,7 @@ def best_of_short_runs(
     *,
     from_rows: bool = True,
     n_runs: int = SETTINGS.emem_runs,
-    n_steps: int = SETTINGS.merge_steps,
+    n_steps: int = SETTINGS.short_steps,
 ) -> WhitenedParameters:
     """Return the best mixture after short runs of EM from many random starts [biernacki2003]: a `Start`.
 

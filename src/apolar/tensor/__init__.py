@@ -2,14 +2,15 @@
 
 from apolar.tensor.apolarity import apolar_product, hankel, weighted_hankel
 from apolar.tensor.monomials import n_monomials
-from apolar.tensor.parser import parse_polynomial
+from apolar.tensor.polynomial import parse_polynomial
 from apolar.tensor.row_tensor import RowTensor
-from apolar.tensor.symmetric import SymmetricTensor
+from apolar.tensor.symmetric import SymmetricTensor, as_tensor
 
 __all__ = [
     "RowTensor",
     "SymmetricTensor",
     "apolar_product",
+    "as_tensor",
     "hankel",
     "n_monomials",
     "parse_polynomial",

@@ -5,8 +5,7 @@ import numpy as np
 from apolar._core.arrays import Array, binary_exponent, scaled_by_power
 from apolar._core.checks import check_integer
 from apolar.tensor import monomials
-from apolar.tensor.coefficients import check_same_space
-from apolar.tensor.symmetric import SymmetricTensor
+from apolar.tensor.symmetric import SymmetricTensor, check_same_space
 
 
 def apolar_product(left: SymmetricTensor, right: SymmetricTensor) -> complex | float:

@@ -1,70 +1,105 @@
-"""Arithmetic on compact coefficients, one per monomial, that neither overflows nor vanishes on the way."""
+"""Arithmetic on compact coefficients, one per monomial, in floating point or in fractions.
+
+Floats neither overflow nor vanish on the way to the result.
+"""
 
 from __future__ import annotations
 
-import math
 import numbers
-from typing import Any, Protocol
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+from math import factorial, prod
+from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array, binary_exponent, binary_exponents, scaled_by_power
 from apolar._core.checks import numeric_array
 from apolar.tensor import monomials
-from apolar.tensor.parser import WrittenTerms, to_float
 
 # Entries of a full array that should be equal may differ by this much of the
 # largest one: what sums in another order, or float32 data, leave behind.
 SYMMETRY_TOLERANCE = 1e-6
-# Powers of two up to this one can be multiplied with each other, and neither overflow nor vanish.
-SAFE_EXPONENT = 500
+# Bits of a numerator and a denominator together: beyond, arithmetic is in floating point, so that no input
+# makes it slow.
+MAX_BITS = 4096
+# Multiplications of fractions, a second or so: beyond, what the user passed is a slip or an attack.
+MAX_PRODUCTS = 500_000
+TOO_LARGE = (
+    "A coefficient of the result is too large for a number: divide the tensor, or the weights, "
+    "by a power of ten first."
+)
 
 
-class Form(Protocol):
-    """A form in compact storage: what the functions below need of a symmetric tensor."""
+def as_fraction(value: Any) -> Fraction | None:
+    """Return a number as a fraction if it is known exactly: integers, fractions and SymPy's rationals.
 
-    @property
-    def order(self) -> int:
-        """The order, which is the degree of the form."""
-
-    @property
-    def dim(self) -> int:
-        """The number of variables."""
-
-    @property
-    def coefficients(self) -> Array:
-        """The T_a, shape (n_monomials,)."""
-
-
-Parts = tuple[int, int, Array]
-"""The order, the dimension and the coefficients of a form."""
+    A float counts only if it is an integer that no larger one was rounded to: others are mostly roundings
+    of a number that is meant, 0.1 of one tenth, and not the dyadic one they are.
+    """
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, float):
+        return Fraction(int(value)) if value.is_integer() and value - 1 != value != value + 1 else None
+    if isinstance(value, numbers.Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    return None
 
 
-def check_same_space(first: Form, second: Form) -> None:
-    """Refuse two forms of differing order or dimension."""
-    if (first.order, first.dim) != (second.order, second.dim):
-        raise ValueError(
-            f"The tensors differ in shape: order {first.order} and dimension {first.dim} "
-            f"against order {second.order} and dimension {second.dim}."
-        )
+def as_fractions(values: Any) -> Array | None:
+    """Return integers and fractions, an array or one, as fractions; None for floats and long arrays."""
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "iuO":
+        return None
+    array = np.asarray(values, dtype=object)
+    if array.size > MAX_PRODUCTS or any(isinstance(value, float) for value in array.flat):
+        return None
+    fractions = np.frompyfunc(as_fraction, 1, 1)(array)
+    return None if any(value is None for value in np.ravel(fractions)) else fractions
+
+
+def is_short(value: Fraction | int) -> bool:
+    """Return whether a fraction is short enough to calculate with."""
+    return value.numerator.bit_length() + value.denominator.bit_length() <= MAX_BITS
+
+
+def to_float(value: Any) -> complex:
+    """Return a number in floating point."""
+    return complex(value) if isinstance(value, complex | np.complexfloating) else float(value)
 
 
 def representable(coefficients: Array) -> Array:
     """Return coefficients that were computed, after checking that none has overflowed."""
-    if not np.all(np.isfinite(coefficients)):
-        raise ValueError(
-            "A coefficient of the result is too large for a number: divide the tensor, or the weights, "
-            "by a power of ten first."
-        )
+    if coefficients.dtype != object and not np.all(np.isfinite(coefficients)):
+        raise ValueError(TOO_LARGE)
     return coefficients
 
 
-def of_full_array(dense: Array, *, symmetrize: bool) -> Parts:
+def multinomials(dim: int, order: int, values: Array) -> Array:
+    """Return binom(d, a) of all monomials: integers of any size for fractions, else floats."""
+    return _exact_multinomials(dim, order) if values.dtype == object else monomials.multinomials(dim, order)
+
+
+@lru_cache(maxsize=64)
+def _exact_multinomials(dim: int, order: int) -> Array:
+    table = monomials.exponents(dim, order).tolist()
+    return np.array([factorial(order) // prod(map(factorial, row)) for row in table], dtype=object)
+
+
+def _sums(where: Array, values: Array, dim: int, order: int) -> Array:
+    """Return the coefficients T_a of a form whose written ones are sums of values at positions."""
+    zero = Fraction(0) if values.dtype == object else 0
+    sums = np.full(monomials.n_monomials(dim, order), zero, dtype=values.dtype)
+    np.add.at(sums, where, values)
+    return np.asarray(sums / multinomials(dim, order, sums))
+
+
+def of_full_array(array: Any, *, symmetrize: bool) -> tuple[int, int, Array]:
     """Return the form of a full array: means over all permutations of the axes.
 
     Parameters
     ----------
-    dense : ndarray, shape (dim,) * order
+    array : array_like, shape (dim,) * order
     symmetrize : bool
         Whether the array may be other than symmetric.
 
@@ -73,20 +108,17 @@ def of_full_array(dense: Array, *, symmetrize: bool) -> Parts:
     order, dim : int
     coefficients : ndarray, shape (n_monomials,)
     """
+    dense = numeric_array(array, "array")
     if dense.ndim == 0 or len(set(dense.shape)) != 1 or dense.shape[0] == 0:
         raise ValueError(f"A symmetric tensor needs an array with all sides equal; got shape {dense.shape}.")
     order, dim = dense.ndim, dense.shape[0]
     # Sums of entries near the largest number would overflow.
     exponent = binary_exponent(dense)
     dense = scaled_by_power(dense, -exponent)
-    where = monomials.dense_positions(dim, order).ravel()
-    n_coefficients = monomials.n_monomials(dim, order)
-    sums = np.bincount(where, weights=dense.real.ravel(), minlength=n_coefficients)
-    if np.iscomplexobj(dense):
-        sums = sums + 1j * np.bincount(where, weights=dense.imag.ravel(), minlength=n_coefficients)
-    means = sums / monomials.multinomials(dim, order)
+    where = monomials.dense_positions(dim, order)
+    means = _sums(where, dense, dim, order)
     if not symmetrize:
-        spread = np.abs(dense.ravel() - means[where]).max()
+        spread = np.abs(dense - means[where]).max()
         scale = np.abs(dense).max()
         if spread > SYMMETRY_TOLERANCE * scale:
             raise ValueError(
@@ -94,18 +126,19 @@ def of_full_array(dense: Array, *, symmetrize: bool) -> Parts:
                 f"{2 * spread / scale:.3g} of the largest. "
                 "Pass symmetrize=True to take the mean over permutations of the axes."
             )
-    return order, dim, scaled_by_power(means, exponent)
+    exact = as_fractions(array)
+    means = scaled_by_power(means, exponent) if exact is None else _sums(where, exact, dim, order)
+    return order, dim, means
 
 
-def of_terms(terms: WrittenTerms) -> Parts:
+def of_terms(terms: Mapping[tuple[int, ...], Any]) -> tuple[int, int, Array]:
     """Return the form of the terms of a homogeneous polynomial, not empty."""
     order, dim = sum(next(iter(terms))), len(next(iter(terms)))
-    keys = np.array(list(terms), dtype=np.intp)
-    values = numeric_array([to_float(value) for value in terms.values()], "polynomial")
-    where = monomials.positions_of_exponents(keys, order)
-    coefficients = np.zeros(monomials.n_monomials(dim, order), dtype=values.dtype)
-    np.add.at(coefficients, where, values)
-    return order, dim, coefficients / monomials.multinomials(dim, order)
+    values = as_fractions(list(terms.values()))
+    if values is None or monomials.n_monomials(dim, order) > MAX_PRODUCTS:
+        values = numeric_array([to_float(value) for value in terms.values()], "polynomial")
+    where = monomials.positions_of_exponents(np.array(list(terms), dtype=np.intp), order)
+    return order, dim, _sums(where, values, dim, order)
 
 
 def of_powers(weights: Array, points: Array, order: int) -> Array:
@@ -124,9 +157,8 @@ def of_powers(weights: Array, points: Array, order: int) -> Array:
     """
     # A weight, or a power of a point, may be too large or too small for a number where the term is not.
     point_exponents = binary_exponents(points)
-    point_exponents[np.abs(point_exponents) * order <= SAFE_EXPONENT] = 0
     exponents = binary_exponents(weights[:, None]) + order * point_exponents
-    largest = int(exponents.max(initial=0)) if np.abs(exponents).max(initial=0) > SAFE_EXPONENT else 0
+    largest = int(exponents.max(initial=0))
     weights = scaled_by_power(weights[:, None], order * point_exponents - largest)[:, 0]
     points = scaled_by_power(points, -point_exponents)
     coefficients = monomials.sum_of_powers(weights, points, order)
@@ -136,72 +168,26 @@ def of_powers(weights: Array, points: Array, order: int) -> Array:
     return coefficients
 
 
-def as_written(form: Form) -> Array:
-    """Return the coefficients as written, binom(d, a) T_a; infinite where they are too large for a number."""
-    exponent = binary_exponent(form.coefficients)
-    counts = monomials.multinomials(form.dim, form.order)
-    return scaled_by_power(scaled_by_power(form.coefficients, -exponent) * counts, exponent)
-
-
-def substitute(form: Form, matrix: Array) -> Array:
+def substitute(coefficients: Array, order: int, matrix: Array) -> Array:
     """Return the coefficients of P(A y) for a matrix A of shape (dim, new_dim)."""
-    new_dim = matrix.shape[1]
+    dim, new_dim = matrix.shape
     # Rows: monomials in the new variables, done so far. Columns: monomials left in the old.
-    state = form.coefficients[None, :]
-    for done in range(form.order):
-        left = form.order - done - 1
-        slots = state[:, monomials.product_positions(form.dim, left, 1)]
+    state = coefficients[None, :]
+    for done in range(order):
+        left = order - done - 1
+        slots = state[:, monomials.product_positions(dim, left, 1)]
         changed = (slots @ matrix).swapaxes(1, 2)
         last = monomials.monomial_variables(new_dim, done)[:, -1:] if done else np.zeros((1, 1))
         state = changed[np.arange(new_dim) >= last]
     return state[:, 0]
 
 
-def total(first: Array, second: Array) -> Array:
-    """Return the sum of the coefficients of two forms."""
-    with np.errstate(over="ignore"):
-        return representable(first + second)
-
-
-def multiply_by(coefficients: Array, number: Any) -> Array:
-    """Return coefficients times a number."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return representable(coefficients * _to_float(number))
-
-
-def divide_by(coefficients: Array, number: Any) -> Array:
-    """Return coefficients divided by a number other than zero."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return representable(coefficients / _to_float(number))
-
-
-def _to_float(number: Any) -> Any:
-    """Return a number in floating point; a fraction would make an array of objects."""
-    try:
-        return np.asarray(float(number) if isinstance(number, numbers.Rational) else number)
-    except OverflowError:
-        return np.asarray(np.inf)
-
-
-def product(left: Form, right: Form) -> Parts:
-    """Return the product of two forms in the same variables."""
-    dim, order = left.dim, left.order + right.order
-    left_exponent, right_exponent = binary_exponent(left.coefficients), binary_exponent(right.coefficients)
-    written = np.outer(
-        scaled_by_power(left.coefficients, -left_exponent) * monomials.multinomials(dim, left.order),
-        scaled_by_power(right.coefficients, -right_exponent) * monomials.multinomials(dim, right.order),
-    )
-    sums = np.zeros(monomials.n_monomials(dim, order), dtype=written.dtype)
-    np.add.at(sums, monomials.product_positions(dim, left.order, right.order), written)
-    means = scaled_by_power(sums / monomials.multinomials(dim, order), left_exponent + right_exponent)
-    return order, dim, representable(means)
-
-
-def norm(form: Form) -> float:
-    """Return the apolar norm; infinite only if it is larger than any number."""
-    exponent = binary_exponent(form.coefficients)
-    sizes = np.abs(scaled_by_power(form.coefficients, -exponent))
-    try:
-        return math.ldexp(math.sqrt(monomials.multinomials(form.dim, form.order) @ sizes**2), exponent)
-    except OverflowError:
-        return math.inf
+def product(left: Array, right: Array, dim: int, orders: tuple[int, int]) -> Array:
+    """Return the coefficients of the product of two forms in the same variables."""
+    exponents = [0 if values.dtype == object else binary_exponent(values) for values in (left, right)]
+    written = [
+        (scaled_by_power(values, -exponent) if exponent else values) * multinomials(dim, order, values)
+        for values, exponent, order in zip((left, right), exponents, orders, strict=True)
+    ]
+    means = _sums(monomials.product_positions(dim, *orders), np.outer(*written), dim, sum(orders))
+    return scaled_by_power(means, sum(exponents)) if any(exponents) else means

@@ -77,7 +77,7 @@ def multinomials(dim: int, degree: int) -> Array:
     for slot in range(1, degree):
         run = np.where(variables[:, slot] == variables[:, slot - 1], run + 1, 1)
         counts *= (slot + 1) / run
-    return frozen(np.rint(counts) if degree < 20 else counts)
+    return frozen(np.rint(counts))
 
 
 @lru_cache(maxsize=64)

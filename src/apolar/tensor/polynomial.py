@@ -1,20 +1,61 @@
-"""Homogeneous polynomials as people write them: dicts, strings and SymPy expressions."""
+"""Polynomials as people write them: strings, dicts and SymPy expressions.
+
+Strings are read by recursive descent: nothing is evaluated as code.
+"""
 
 from __future__ import annotations
 
+import cmath
 import numbers
+import operator
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from math import comb
 from typing import Any
 
-from apolar.tensor.exact import as_fraction
-from apolar.tensor.parser import MAX_DEGREE, Terms, WrittenTerms, parse_exactly, shorten, simplest, to_float
+from apolar.tensor.coefficients import MAX_BITS, MAX_PRODUCTS, as_fraction, is_short, to_float
 
-__all__ = ["Terms", "homogeneous_terms"]
+Terms = dict[tuple[int, ...], complex]
+"""Exponents to coefficients as written (binom(d, a) T_a); real ones are floats."""
+WrittenTerms = dict[tuple[int, ...], Any]
+"""The same before rounding: rational coefficients are integers and fractions, others floats or complex."""
 
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<imaginary>[ij](?![0-9_A-Za-z]))?"
+    r"|(?P<variable>[^\W\d_](?:_?\d+)?)|(?P<operator>\*\*|[-+*/^()]))"
+)
+
+_STRENGTHS = {"+": 1, "-": 1, "*": 2, "/": 2}
+
+MAX_DEGREE = 1000
 # Coefficients of a form times its degree, at most: the table of its monomials takes some seconds and 160 MB.
 MAX_ENTRIES = 20_000_000
+# Characters of what the user passed that a message repeats.
+MAX_QUOTED = 60
+
+
+def parse_polynomial(text: str, variables: Sequence[str] | None = None) -> tuple[Terms, list[str]]:
+    """Read a polynomial such as ``x^3 - 3*x*y^2`` or ``(x + 2y)^3 / 4 + 1.5 x1*x2^2``.
+
+    A variable is one letter with an optional number (``x``, ``x1``, ``x_1``);
+    the sign of multiplication may be left out; ``^`` and ``**`` are powers;
+    ``2i`` or ``2j`` is imaginary.
+
+    Parameters
+    ----------
+    text : str
+    variables : sequence of str, optional
+        The variables and their order; by default those that occur, sorted.
+
+    Returns
+    -------
+    terms : dict from exponents to coefficients
+    variables : list of str
+    """
+    terms, names = _parse_exactly(text, variables)
+    return {key: to_float(value) for key, value in terms.items()}, names
 
 
 def homogeneous_terms(polynomial: Any, variables: Sequence[str] | None) -> WrittenTerms:
@@ -32,7 +73,7 @@ def homogeneous_terms(polynomial: Any, variables: Sequence[str] | None) -> Writt
         Not empty; all exponents have the same length and the same sum.
     """
     if isinstance(polynomial, str):
-        terms = parse_exactly(polynomial, variables)[0]
+        terms = _parse_exactly(polynomial, variables)[0]
     elif isinstance(polynomial, Mapping):
         if variables is not None:
             raise ValueError("variables is for strings; a dict of exponents has its own order.")
@@ -57,6 +98,231 @@ def homogeneous_terms(polynomial: Any, variables: Sequence[str] | None) -> Writt
             "or the number of variables."
         )
     return terms
+
+
+def shorten(text: str) -> str:
+    """Return the beginning of a string, for a message of one line."""
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
+
+
+# --- strings ----------------------------------------------------------------------------------
+
+
+def _parse_exactly(text: str, variables: Sequence[str] | None) -> tuple[WrittenTerms, list[str]]:
+    """Read a polynomial as `parse_polynomial` does, with rational coefficients as integers and fractions."""
+    tokens = list(_tokens(text))
+    occurring = sorted({value for kind, value, _ in tokens if kind == "variable"}, key=_letter_and_number)
+    names = list(occurring if variables is None else variables)
+    if not tokens:
+        raise ValueError("The polynomial is empty. Write it as x^3 - 3*x*y^2.")
+    unknown = [name for name in occurring if name not in names]
+    if unknown:
+        raise ValueError(f"The polynomial has variables that were not listed: {shorten(', '.join(unknown))}.")
+    if not all(names):
+        raise ValueError("variables has an empty name.")
+    if len(set(names)) != len(names):
+        raise ValueError(f"variables repeats a name: {shorten(', '.join(names))}.")
+    terms = {key: _simplest(value) for key, value in _Parser(text, tokens, names).polynomial().items()}
+    if variables is None and not {"i", "j"}.isdisjoint(occurring):
+        raise ValueError(
+            "i and j are kept for the imaginary unit: write 1i for it, name the variable otherwise, "
+            "or list the variables."
+        )
+    if not names:
+        raise ValueError(f"{shorten(text)!r} has no variable.")
+    zero: float = 0
+    if any(isinstance(value, float) for value in terms.values()):
+        zero = 0.0
+        # A number too long for exact arithmetic was rounded, perhaps to zero: no coefficient counts as exact.
+        terms = {key: to_float(value) for key, value in terms.items()}
+    nonzero = {key: value for key, value in terms.items() if value != 0}
+    # All terms cancelled: the zero form, of the degree that was written.
+    return nonzero or dict.fromkeys(terms, zero), names
+
+
+def _letter_and_number(name: str) -> tuple[str, int, str]:
+    """Return the key that sorts x2 before x10."""
+    digits = name[1:].lstrip("_")
+    return name[0], len(digits), digits
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
+    """Yield the kind of each token, its characters, and their place."""
+    place = 0
+    end = len(text.rstrip())
+    while place < end:
+        match = _TOKEN.match(text, place)
+        if match is None or (match["variable"] and not match["variable"][0].isalpha()):
+            raise _error(text, "cannot read", place)
+        kind = match.lastgroup or ""
+        value = match["number"] or match["variable"] or match["operator"]
+        yield kind, "^" if value == "**" else value, match.end() - len(match[0].lstrip())
+        place = match.end()
+
+
+def _error(text: str, what: str, place: int) -> ValueError:
+    """Return an error that quotes the text around a place in one line."""
+    while place < len(text) and text[place].isspace():
+        place += 1
+    unread = text[place : place + 12] or "the end"
+    start = 0 if len(text) <= MAX_QUOTED else max(place - MAX_QUOTED // 2, 0)
+    nearby = text[start : start + MAX_QUOTED]
+    quoted = "..." * (start > 0) + nearby + "..." * (start + MAX_QUOTED < len(text))
+    return ValueError(
+        f"Cannot read the polynomial {quoted!r}: {what} {unread!r} at character {place + 1}. "
+        "Write it as x^3 - 3*x*y^2."
+    )
+
+
+class _Parser:
+    """Reads an expression as a sum of monomials, by the strength of its operators."""
+
+    def __init__(self, text: str, tokens: list[tuple[str, str, int]], names: list[str]) -> None:
+        self.text, self.tokens = text, [*tokens, ("end", "", len(text))]
+        self.constant = (0,) * len(names)
+        self.units = {name: (*self.constant[:i], 1, *self.constant[i + 1 :]) for i, name in enumerate(names)}
+        self.position = 0
+        self.n_products = 0
+
+    def polynomial(self) -> WrittenTerms:
+        """Return the whole string as a sum of monomials."""
+        try:
+            total = self._expression(0)
+            is_finite = all(cmath.isfinite(to_float(value)) for value in total.values())
+        except OverflowError:
+            is_finite = False
+        except RecursionError as error:
+            raise ValueError("The polynomial has too many brackets within brackets.") from error
+        if not is_finite:
+            raise ValueError(
+                "A coefficient of the polynomial is too large for a number: divide the polynomial by a power "
+                "of ten."
+            )
+        if self.position < len(self.tokens) - 1:
+            raise self._unexpected()
+        return total
+
+    def _unexpected(self, what: str = "unexpected") -> ValueError:
+        return _error(self.text, what, self.tokens[self.position][2])
+
+    def _take(self, *operators: str) -> bool:
+        """Return whether the next token is one of these operators, and go past it."""
+        kind, value, _ = self.tokens[self.position]
+        is_taken = kind == "operator" and value in operators
+        self.position += is_taken
+        return is_taken
+
+    def _expression(self, strength: int) -> WrittenTerms:
+        """Return operands joined by stronger operators; without one between them, they are multiplied."""
+        total = self._operand()
+        while True:
+            kind, value, _ = self.tokens[self.position]
+            is_implied = kind in ("number", "imaginary", "variable") or value == "("
+            sign = "*" if is_implied else value
+            if _STRENGTHS.get(sign, 0) <= strength:
+                return total
+            self.position += not is_implied
+            start = self.position
+            right = self._expression(_STRENGTHS[sign])
+            if sign in "+-":
+                for key, value in right.items():
+                    total[key] = _limit_digits(total.get(key, 0) + (value if sign == "+" else -value))
+                continue
+            if sign == "/":
+                divisor = right.get(self.constant, 0) if set(right) <= {self.constant} else 0
+                if divisor == 0:
+                    self.position = start
+                    raise self._unexpected("division only by a number other than zero, not by")
+                right = {self.constant: Fraction(1) / divisor}
+            total = self._multiply(total, right)
+
+    def _operand(self) -> WrittenTerms:
+        """Return a number, a variable or a bracket, and its power; or what follows a sign, with this sign."""
+        if self._take("-"):
+            return {key: -value for key, value in self._expression(_STRENGTHS["*"]).items()}
+        self._take("+")
+        kind, value, _ = self.tokens[self.position]
+        if self._take("("):
+            operand = self._expression(0)
+            if not self._take(")"):
+                raise self._unexpected("a bracket is not closed before")
+            return self._power(operand)
+        if kind not in ("number", "imaginary", "variable"):
+            raise self._unexpected()
+        self.position += 1
+        if kind == "variable":
+            return self._power({self.units[value]: 1})
+        return self._power({self.constant: _number(value) if kind == "number" else 1j * float(value)})
+
+    def _power(self, base: WrittenTerms) -> WrittenTerms:
+        if not self._take("^"):
+            return base
+        kind, value, _ = self.tokens[self.position]
+        is_integer = kind == "number" and value.isdigit() and len(value) <= 2 * len(str(MAX_DEGREE))
+        if not is_integer or int(value) > MAX_DEGREE:
+            raise self._unexpected(f"a power must be an integer up to {MAX_DEGREE}, not")
+        self.position += 1
+        exponent = int(value)
+        _check_degree(exponent * _degree(base))
+        if len(base) == 1:
+            ((key, coefficient),) = base.items()
+            scale: Any = 1
+            for _ in range(exponent):
+                scale = _limit_digits(scale * coefficient)
+            return {tuple(e * exponent for e in key): scale}
+        total: WrittenTerms = {self.constant: 1}
+        for _ in range(exponent):
+            total = self._multiply(total, base)
+        return total
+
+    def _multiply(self, left: WrittenTerms, right: WrittenTerms) -> WrittenTerms:
+        """Return the product of two sums, if it is not too long to write out."""
+        self.n_products += len(left) * len(right)
+        if self.n_products > MAX_PRODUCTS:
+            raise ValueError(
+                f"The brackets of the polynomial take more than {MAX_PRODUCTS:,} multiplications to write "
+                "out: multiply them out first, or lower the degree."
+            )
+        _check_degree(_degree(left) + _degree(right))
+        total: WrittenTerms = {}
+        for first, a in left.items():
+            for second, b in right.items():
+                key = tuple(map(operator.add, first, second))
+                total[key] = _limit_digits(total.get(key, 0) + a * b)
+        return total
+
+
+def _degree(total: WrittenTerms) -> int:
+    """Return the largest degree of a sum that is not empty."""
+    return max(map(sum, total))
+
+
+def _check_degree(degree: int) -> None:
+    if degree > MAX_DEGREE:
+        raise ValueError(f"The polynomial has a product of degree {degree}; the largest is {MAX_DEGREE}.")
+
+
+def _number(text: str) -> Any:
+    """Return a number as it is written: an integer or a fraction, a float if it is too long for that."""
+    mantissa, _, power = text.lower().partition("e")
+    # A digit takes less than four bits.
+    if 4 * (len(mantissa) + abs(float(power or 0))) > MAX_BITS:
+        return float(text)
+    fraction = Fraction(text)
+    return fraction.numerator if fraction.denominator == 1 else fraction
+
+
+def _limit_digits(value: Any) -> Any:
+    """Return a number, in floating point if it is a fraction too long to calculate with."""
+    return float(value) if isinstance(value, int | Fraction) and not is_short(value) else value
+
+
+def _simplest(value: Any) -> Any:
+    """Return a complex number without imaginary part as a real one."""
+    return value.real if value.imag == 0 else value
+
+
+# --- dicts, and SymPy ---------------------------------------------------------------------------
 
 
 def _dict_terms(polynomial: Mapping[Any, Any]) -> WrittenTerms:
@@ -86,7 +352,7 @@ def _dict_terms(polynomial: Mapping[Any, Any]) -> WrittenTerms:
 def _checked_number(value: Any) -> Any:
     """Return a coefficient as a fraction if it is known exactly, else to_float; too large, it is refused."""
     fraction = as_fraction(value)
-    exact = simplest(complex(value)) if fraction is None else fraction
+    exact = _simplest(complex(value)) if fraction is None else fraction
     to_float(exact)
     return exact
 

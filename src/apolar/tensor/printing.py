@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from math import prod
 from typing import TYPE_CHECKING, Any
-
-# Significant digits in notebooks.
-NOTEBOOK_DIGITS = 4
 
 
 def variable_names(dim: int, variables: Sequence[str] | None = None) -> list[str]:
@@ -32,7 +31,7 @@ def format_number(value: complex, precision: int = 6) -> str:
 
 
 class InText:
-    """Prints polynomials and sums of powers as text; the subclasses print the same in LaTeX and for SymPy.
+    """Prints polynomials and sums of powers as text, and the subclass in LaTeX.
 
     Numbers are in floating point, fractions, or numbers of a number field, with a `field` and `coefficients`.
 
@@ -47,6 +46,11 @@ class InText:
 
     times = "*"
     juxtaposed = "*"
+    raised = "{}^{}"
+    bracketed = "({})"
+    generator = "a{}"
+    root = "sqrt({})"
+    imaginary = "1i"
     dots = " + ..."
     where = "; {roots}: roots of {polynomial}"
 
@@ -58,7 +62,7 @@ class InText:
 
     # --- the two sums that are printed ------------------------------------------------------
 
-    def polynomial(self, terms: Mapping[tuple[int, ...], Any], n_hidden: int = 0) -> Any:
+    def polynomial(self, terms: Mapping[tuple[int, ...], Any], n_hidden: int = 0) -> str:
         """Return a polynomial, from exponents to coefficients, with dots for terms that are hidden."""
         return self.sum([self.product(c, self.monomial(key)) for key, c in terms.items()], n_hidden)
 
@@ -68,7 +72,7 @@ class InText:
         order: int,
         max_terms: int | None = None,
         max_variables: int | None = None,
-    ) -> Any:
+    ) -> str:
         """Return a sum of powers of linear forms, with dots beyond these numbers of terms and variables.
 
         Parameters
@@ -79,7 +83,7 @@ class InText:
 
         Returns
         -------
-        printed : str or SymPy expression
+        printed : str
         """
         written = []
         for weight, form in terms[:max_terms]:
@@ -87,95 +91,82 @@ class InText:
             n_hidden = len(parts) - len(parts[:max_variables])
             linear = self.sum(parts[:max_variables], n_hidden)
             is_variable = len(parts) == 1 and 1 in form
-            base = linear if is_variable else self.bracket(linear)
+            base = linear if is_variable else self.bracketed.format(linear)
             written.append(self.product(weight, self.power(base, order)))
         return self.with_roots(self.sum(written, len(terms) - len(written)))
 
     # --- what they are made of ----------------------------------------------------------------
 
-    def variables(self, names: list[str]) -> list[Any]:
+    def variables(self, names: list[str]) -> list[str]:
         """Return the names of the variables."""
         return names
 
-    def monomial(self, exponents: Sequence[int]) -> Any:
+    def monomial(self, exponents: Sequence[int]) -> str:
         """Return a product of powers of the variables."""
         used = zip(self.names, exponents, strict=True)
         return self.juxtaposed.join(self.power(name, e) for name, e in used if e)
 
-    def power(self, base: Any, exponent: int) -> Any:
+    def power(self, base: str, exponent: int) -> str:
         """Return a power."""
-        return base if exponent == 1 else f"{base}^{exponent}"
+        return base if exponent == 1 else self.raised.format(base, exponent)
 
-    def bracket(self, text: Any) -> Any:
-        """Return a sum in brackets."""
-        return f"({text})"
-
-    def product(self, coefficient: Any, factor: Any) -> Any:
+    def product(self, coefficient: Any, factor: str) -> str:
         """Return a number times something; an empty string stands for one."""
         text = self.number(coefficient)
         if factor and text in ("1", "-1"):
             return text[:-1] + factor
         return self.times.join(filter(None, (text, factor)))
 
-    def sum(self, parts: Sequence[Any], n_hidden: int = 0) -> Any:
+    def sum(self, parts: Sequence[str], n_hidden: int = 0) -> str:
         """Return a sum with the signs of its parts between them, and dots for those that are hidden."""
         text = parts[0] if parts else "0"
         for part in parts[1:]:
             text += f" - {part[1:]}" if part.startswith("-") else f" + {part}"
         return text + (self.dots if n_hidden > 0 else "")
 
-    def number(self, value: Any) -> Any:
+    def number(self, value: Any) -> str:
         """Return a number; sums are in brackets."""
         if isinstance(value, int | Fraction):
             return self.fraction(Fraction(value))
         if isinstance(value, float | complex):
             return self.approximate(value)
         if value.field.radicand is not None:
-            constant, factor = value.coefficients
-            parts = [self.fraction(constant)] if constant else []
-            parts.append(self.root_multiple(factor, value.field.radicand))
+            factors = ("", self._root(value.field))
+            parts = [self.product(c, root) for c, root in zip(value.coefficients, factors, strict=True) if c]
         else:
             n_known = len(self.generators)
-            name = self.generators.setdefault(value.field, self.generator(n_known + 1))
-            powers = reversed(list(enumerate(value.coefficients)))
-            parts = [self.product(c, self.power(name, k) if k else "") for k, c in powers if c]
-        return parts[0] if len(parts) == 1 else self.bracket(self.sum(parts))
+            name = self.generators.setdefault(value.field, self.generator.format(n_known + 1))
+            parts = self._in_powers(value.coefficients, name)
+        return parts[0] if len(parts) == 1 else self.bracketed.format(self.sum(parts))
 
-    def fraction(self, value: Fraction) -> Any:
+    def _root(self, field: Any) -> str:
+        """Return the square root of an integer."""
+        root = self.root.format(abs(field.radicand)) if field.radicand != -1 else ""
+        return self.juxtaposed.join(filter(None, (root, self.imaginary if field.radicand < 0 else "")))
+
+    def _in_powers(self, coefficients: Sequence[Any], name: str) -> list[str]:
+        """Return the terms of a polynomial in one variable, the highest power first."""
+        powers = reversed(list(enumerate(coefficients)))
+        return [self.product(c, self.power(name, k) if k else "") for k, c in powers if c]
+
+    def fraction(self, value: Fraction) -> str:
         """Return a fraction."""
         return str(value)
 
-    def approximate(self, value: complex) -> Any:
+    def approximate(self, value: complex) -> str:
         """Return a number in floating point."""
         return format_number(value, self.precision)
 
-    def root_multiple(self, factor: Fraction, radicand: int) -> str:
-        """Return a fraction times the square root of an integer, such as 3*sqrt(2)/4 or 1i/2."""
-        top, bottom = factor.numerator, factor.denominator
-        sign, top = "-" if top < 0 else "", abs(top)
-        over = f"/{bottom}" if bottom != 1 else ""
-        if radicand == -1:
-            return f"{sign}{top}i{over}"
-        root = f"sqrt({abs(radicand)})" + ("*1i" if radicand < 0 else "")
-        return f"{sign}{'' if top == 1 else f'{top}*'}{root}{over}"
-
-    def generator(self, index: int) -> str:
-        """Return the name of a root."""
-        return f"a{index}"
-
-    def with_roots(self, text: Any) -> Any:
+    def with_roots(self, text: str) -> str:
         """Return a sum, and after it what roots occur in it."""
         for polynomial in dict.fromkeys(field.polynomial for field in self.generators):
-            named = [item for item in self.generators.items() if item[0].polynomial == polynomial]
-            roots = [(name, field.root) for field, name in named]
-            is_real = [abs(root.imag) <= 1e-12 * abs(root) for _, root in roots]
-            shown = ", ".join(
-                f"{name} = {self.approximate(root.real if real else root)}"
-                for (name, root), real in zip(roots, is_real, strict=True)
-            )
-            powers = reversed(list(enumerate(polynomial)))
-            parts = [self.product(c, self.power("t", k) if k else "") for k, c in powers if c]
-            text += self.where.format(roots=shown, polynomial=self.sum(parts))
+            shown = []
+            for field, name in self.generators.items():
+                if field.polynomial == polynomial:
+                    is_real = abs(field.root.imag) <= 1e-12 * abs(field.root)
+                    shown.append(f"{name} = {self.approximate(field.root.real if is_real else field.root)}")
+            equation = self.sum(self._in_powers(polynomial, "t"))
+            text += self.where.format(roots=", ".join(shown), polynomial=equation)
         return text
 
 
@@ -184,20 +175,17 @@ class InLatex(InText):
 
     times = r" \, "
     juxtaposed = " "
+    raised = "{}^{{{}}}"
+    bracketed = r"\left({}\right)"
+    generator = r"\alpha_{{{}}}"
+    root = r"\sqrt{{{}}}"
+    imaginary = "i"
     dots = r" + \dots"
     where = r", \quad {roots} \text{{ roots of }} {polynomial}"
 
-    def variables(self, names: list[str]) -> list[Any]:
+    def variables(self, names: list[str]) -> list[str]:
         """Return the names, with indices such as x_{1}."""
         return [re.sub(r"_?(\d+)", r"_{\1}", name) for name in names]
-
-    def power(self, base: str, exponent: int) -> str:
-        """Return a power."""
-        return base if exponent == 1 else f"{base}^{{{exponent}}}"
-
-    def bracket(self, text: str) -> str:
-        """Return a sum in brackets."""
-        return rf"\left({text}\right)"
 
     def fraction(self, value: Fraction) -> str:
         """Return a fraction."""
@@ -208,54 +196,39 @@ class InLatex(InText):
     def approximate(self, value: complex) -> str:
         """Return a number in floating point, with powers of ten as such."""
         text = re.sub(r"\b1i", "i", format_number(value, self.precision))
-        return re.sub(r"e([+-]?)0*(\d+)", _power_of_ten, text)
-
-    def root_multiple(self, factor: Fraction, radicand: int) -> str:
-        """Return a fraction times the square root of an integer."""
-        root = "" if radicand == -1 else rf"\sqrt{{{abs(radicand)}}}"
-        return str(self.product(factor, " ".join(filter(None, (root, "i" if radicand < 0 else "")))))
-
-    def generator(self, index: int) -> str:
-        """Return the name of a root."""
-        return rf"\alpha_{{{index}}}"
+        return re.sub(r"e\+?(-?)0*(\d+)", r" \\cdot 10^{\1\2}", text)
 
 
-def _power_of_ten(match: re.Match[str]) -> str:
-    sign = "-" if match[1] == "-" else ""
-    return rf" \cdot 10^{{{sign}{match[2]}}}"
+class InSympy:
+    """Makes SymPy expressions: `CRootOf` for generators of number fields of higher degree than two.
 
+    Parameters
+    ----------
+    dim : int
+    variables : sequence of str, optional
+        Their names, as in text.
+    """
 
-class InSympy(InText):
-    """Makes SymPy expressions: `CRootOf` for generators of number fields of higher degree than two."""
-
-    def variables(self, names: list[str]) -> list[Any]:
-        """Return the variables as symbols."""
+    def __init__(self, dim: int, variables: Sequence[str] | None = None) -> None:
         try:
             self.sympy = importlib.import_module("sympy")
         except ImportError as error:
             raise ImportError("to_sympy needs SymPy, which is not installed: pip install sympy.") from error
-        return [self.sympy.Symbol(name) for name in names]
+        self.symbols = [self.sympy.Symbol(name) for name in variable_names(dim, variables)]
+        self.precision = 15
 
-    def monomial(self, exponents: Sequence[int]) -> Any:
-        """Return a product of powers of the variables."""
-        return self.sympy.Mul(*(name**e for name, e in zip(self.names, exponents, strict=True)))
+    def polynomial(self, terms: Mapping[tuple[int, ...], Any]) -> Any:
+        """Return a polynomial, from exponents to coefficients."""
+        return self._sum(terms.values(), (prod(map(operator.pow, self.symbols, key)) for key in terms))
 
-    def power(self, base: Any, exponent: int) -> Any:
-        """Return a power that is not expanded."""
-        return base**exponent
+    def powers(self, terms: Sequence[tuple[Any, Sequence[Any]]], order: int, *_: Any) -> Any:
+        """Return a sum of powers of linear forms, given as weights and coefficients; all are shown."""
+        forms = (self._sum(form, self.symbols) for _, form in terms)
+        return self._sum((weight for weight, _ in terms), (form**order for form in forms))
 
-    def bracket(self, text: Any) -> Any:
-        """Return a sum as it is."""
-        return text
-
-    def product(self, coefficient: Any, factor: Any) -> Any:
-        """Return a number times something."""
-        return self.number(coefficient) * factor
-
-    def sum(self, parts: Sequence[Any], n_hidden: int = 0) -> Any:
-        """Return a sum; nothing is hidden."""
-        del n_hidden
-        return self.sympy.Add(*parts)
+    def _sum(self, coefficients: Iterable[Any], factors: Iterable[Any]) -> Any:
+        """Return a sum of numbers times expressions."""
+        return self.sympy.Add(*map(operator.mul, map(self.number, coefficients), factors))
 
     def number(self, value: Any) -> Any:
         """Return a number: fractions as rationals, others as floats."""
@@ -265,10 +238,8 @@ class InSympy(InText):
             return self.sympy.Float(value.real) + self.sympy.I * self.sympy.Float(value.imag)
         if isinstance(value, float | complex):
             return self.sympy.Float(value.real)
-        if value.field not in self.generators:
-            self.generators[value.field] = self._root(value.field)
-        root = self.generators[value.field]
-        return self.sympy.Add(*(self.number(c) * root**k for k, c in enumerate(value.coefficients)))
+        root = self._root(value.field)
+        return self._sum(value.coefficients, (root**k for k in range(len(value.coefficients))))
 
     def _root(self, field: Any) -> Any:
         """Return the generator of a number field."""
@@ -277,10 +248,6 @@ class InSympy(InText):
         polynomial = self.sympy.Poly(list(field.polynomial[::-1]), self.sympy.Symbol("t"))
         candidates = polynomial.all_roots(radicals=False)
         return min(candidates, key=lambda root: abs(complex(root.evalf(20)) - field.root))
-
-    def with_roots(self, text: Any) -> Any:
-        """Return a sum as it is."""
-        return text
 
 
 class Printed:
@@ -292,7 +259,7 @@ class Printed:
         def dim(self) -> int:
             """The number of variables."""
 
-    def _print_on(self, printer: InText, *, is_short: bool = False) -> Any:
+    def _print_on(self, printer: Any, *, is_short: bool = False) -> Any:
         """Return what a printer makes of the whole, or of its largest terms with dots for the others."""
         raise NotImplementedError
 
@@ -316,8 +283,8 @@ class Printed:
 
     def to_sympy(self, variables: Sequence[str] | None = None) -> Any:
         """Return a SymPy expression, with rational numbers where they are exact; powers are not expanded."""
-        return self._print_on(InSympy(self.dim, variables, 15))
+        return self._print_on(InSympy(self.dim, variables))
 
     def _repr_latex_(self) -> str:
         """Return the largest terms for notebooks."""
-        return f"${self._print_on(InLatex(self.dim, None, NOTEBOOK_DIGITS), is_short=True)}$"
+        return f"${self._print_on(InLatex(self.dim), is_short=True)}$"

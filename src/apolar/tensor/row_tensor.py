@@ -1,28 +1,39 @@
-"""A sum of powers of data rows, sum_n w_n x_n^d, that is never formed."""
+"""A sum of powers of data rows, sum_n w_n x_n^d, that is never formed: its operations are sums over rows."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import array_api_compat
 import numpy as np
+from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, fits_in_memory, numeric_array
-from apolar._core.namespaces import is_dask, is_device_array, to_numpy
+from apolar._core.namespaces import (
+    DeviceCopies,
+    is_dask,
+    is_device_array,
+    namespace,
+    positions_to_device_of,
+    to_device_of,
+    to_numpy,
+)
 from apolar._core.threads import default_threads, one_blas_thread
-from apolar.data import Rows, fetch_rows, on_checked, open_rows
-from apolar.tensor import monomials, row_sums
-from apolar.tensor.row_sums import device_copies
-from apolar.tensor.symmetric import SymmetricTensor
+from apolar.data import CHUNK_SIZE, Rows, fetch_rows, on_checked, open_rows
+from apolar.tensor import monomials
+from apolar.tensor.symmetric import Form, SymmetricTensor
 
 # Up to this many multiplications an exact norm is worth its time: seconds on one processor.
 NORM_WORK = 5e10
-# The number of points that are contracted together where there are many: what a block takes of memory.
-POINTS = 1024
 # Sizes |w| |x|^d beyond these bounds: their squares, as in norms, overflow or lose digits.
 LARGEST, SMALLEST = 1e140, 1e-140
+
+Parts = tuple[tuple[float, Rows], ...]
+"""Rows and their sign: those of positive weight, and those of negative weight."""
 
 
 class RowSizes(NamedTuple):
@@ -45,12 +56,8 @@ class RowSizes(NamedTuple):
     squares: float
 
 
-Parts = tuple[tuple[float, Rows], ...]
-"""Rows and their sign: those of positive weight, and those of negative weight."""
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class RowTensor:
+class RowTensor(Form):
     """The symmetric tensor sum_n w_n x_n^d of rows x_n of data, never formed [sherman2020].
 
     Made by `SymmetricTensor.from_rows`. It holds the rows, not the
@@ -65,7 +72,7 @@ class RowTensor:
         The rows of positive weight, and those of negative weight.
     factor : float
         A factor of all weights.
-    filled : tuple of (ndarray, int)
+    filled : tuple of (DeviceCopies, int)
         The vectors that fill slots, and how many each.
     sizes : RowSizes
 
@@ -84,7 +91,7 @@ class RowTensor:
     order: int
     parts: Parts
     factor: float
-    filled: tuple[tuple[Array, int], ...]
+    filled: tuple[tuple[DeviceCopies, int], ...]
     sizes: RowSizes
 
     @classmethod
@@ -110,7 +117,7 @@ class RowTensor:
             raise ValueError(
                 "The rows can be read only once: pass an array, or an iterable that can restart."
             )
-        sizes = _measure_rows(parts, row_sums.Sizes(order), is_finite=False)
+        sizes = _measure_rows(parts, order, (), is_finite=False)
         if sizes.size < SMALLEST and sizes.squares > 0:
             raise ValueError(f"Powers of order {order} of the rows vanish: multiply the rows first.")
         return cls(order, parts, 1.0 if weights is not None else 1.0 / sizes.weight, (), sizes)
@@ -127,39 +134,20 @@ class RowTensor:
         """The number of rows with a weight."""
         return self.sizes.n_rows
 
+    @property
+    def total_size(self) -> float:
+        """The sum of the norms of the terms, ``sum_n |w_n| |x_n|^d``, a bound of the norm."""
+        return self.factor * self.sizes.size
+
+    @property
+    def can_cancel(self) -> bool:
+        """Whether powers of rows can cancel each other: not those of even order and positive weight."""
+        return bool(self.order % 2 or self.filled or len(self.parts) > 1)
+
     def __repr__(self) -> str:
         return f"RowTensor(order={self.order}, dim={self.dim}): {self.n_rows} rows"
 
-    # --- values and derivatives ---------------------------------------------------
-
-    def __call__(self, x: Any) -> Array:
-        """Return the form at points, sum_n w_n (x_n . x)^d.
-
-        Parameters
-        ----------
-        x : array_like, shape (..., dim)
-
-        Returns
-        -------
-        values : ndarray, shape (...)
-        """
-        points = self._points(x)
-        values = self.contract_all(points.reshape(-1, self.dim), 0)
-        return values.reshape(points.shape[:-1])[()]
-
-    def gradient(self, x: Any) -> Array:
-        """Return the gradient of the form at points, d T(x, ..., x, .).
-
-        Parameters
-        ----------
-        x : array_like, shape (..., dim)
-
-        Returns
-        -------
-        gradient : ndarray, shape (..., dim)
-        """
-        points = self._points(x)
-        return self.order * self.contract_all(points.reshape(-1, self.dim), 1).reshape(points.shape)
+    # --- contractions, and other forms of the same tensor -----------------------------
 
     def contract(self, x: Any, times: int = 1) -> RowTensor:
         """Return the tensor T(x, ..., x, ., ...) of lower order, of the same rows.
@@ -167,6 +155,7 @@ class RowTensor:
         Parameters
         ----------
         x : array_like, shape (dim,)
+            Real.
         times : int, default=1
             How many slots to fill with x, less than the order.
 
@@ -175,41 +164,20 @@ class RowTensor:
         tensor : RowTensor
             Of order ``order - times``.
         """
-        times = check_integer(times, "times", least=1)
-        point = self._points(x)
-        if point.ndim != 1 or times >= self.order or np.iscomplexobj(point):
-            raise ValueError(
-                f"contract takes one real point of shape ({self.dim},) and times < {self.order}; got shape "
-                f"{point.shape} and times={times}. To fill every slot call the tensor: T(x)."
-            )
-        filled = (*self.filled, (point, times))
-        statistic = row_sums.Sizes(self.order - times, row_sums.filled_slots(filled))
-        sizes = _measure_rows(self.parts, statistic)
-        return RowTensor(self.order - times, self.parts, self.factor, filled, sizes)
+        point, times = self._filling(x, times)
+        if np.iscomplexobj(point):
+            raise ValueError("contract takes one real point: rows are real.")
+        filled = (*self.filled, (_device_copies(point), times))
+        order = self.order - times
+        sizes = _measure_rows(self.parts, order, filled, is_finite=True)
+        return RowTensor(order, self.parts, self.factor, filled, sizes)
 
     def contract_all(self, points: Array, left: int) -> Array:
-        """Return T(v, ..., v, .) with `left` slots open, for many points at once.
-
-        Parameters
-        ----------
-        points : ndarray, shape (n_points, dim)
-        left : int
-
-        Returns
-        -------
-        contracted : ndarray, shape (n_points, n_monomials(dim, left))
-            Compact coefficients of the tensors that are left.
-        """
-        n_entries = len(points) * monomials.n_monomials(self.dim, left)
-        fits_in_memory(n_entries, "The contraction", "contract fewer points at a time")
-        batches = [points[start : start + POINTS] for start in range(0, len(points), POINTS)] or [points]
-        statistic = row_sums.Contraction
-        return np.concatenate([
-            self._sum(statistic(device_copies(batch.T), self.order - left, left, self._slots))[0]
-            for batch in batches
-        ])  # fmt: skip
-
-    # --- other forms of the same tensor -------------------------------------------
+        """Return contractions with points: two products with the matrix of the rows."""
+        n_monomials = monomials.n_monomials(self.dim, left)
+        fits_in_memory(len(points) * n_monomials, "The contraction", "contract fewer points at a time")
+        contract = functools.partial(_contraction, _device_copies(points.T), self.order - left, left)
+        return self.factor * self._sum(contract, 2 * len(points) + (n_monomials if left > 1 else 0))
 
     def to_tensor(self) -> SymmetricTensor:
         """Return the tensor with all its coefficients; refused where they do not fit in memory."""
@@ -231,7 +199,15 @@ class RowTensor:
         matrix = numeric_array(matrix, "matrix")
         if matrix.ndim != 2 or matrix.shape[0] != self.dim or matrix.shape[1] == 0 or np.iscomplexobj(matrix):
             raise ValueError(f"matrix must be real, of shape ({self.dim}, new_dim); got {matrix.shape}.")
-        return self._formed(matrix, matrix.shape[1])
+        return self._formed(_device_copies(matrix), matrix.shape[1])
+
+    def _formed(self, matrix: DeviceCopies | None, dim: int) -> SymmetricTensor:
+        n_working = 2 * monomials.n_monomials(dim, self.order - 1) + dim
+        fits_in_memory(dim * (n_working // 2), f"A tensor of order {self.order} in {dim} variables")
+        form = functools.partial(_coefficients, matrix, self.order, n_working)
+        return SymmetricTensor(self.order, dim, self.factor * self._sum(form, n_working))
+
+    # --- the norm -----------------------------------------------------------------
 
     def norm(self) -> float:
         """Return the apolar norm, the Frobenius norm of the full array.
@@ -257,14 +233,7 @@ class RowTensor:
             return self.to_tensor().norm()
         square = 0.0
         for sign, part in self.parts:
-            n_rows = len(self._row_sizes(part))
-            for start in range(0, n_rows, POINTS):
-                stop = min(start + POINTS, n_rows)
-                values, weights = fetch_rows(part, np.arange(start, stop))
-                # The rows of this part, as a statistic sees them: with filled slots, their weights too.
-                if self._slots is not None:
-                    weights = self._slots(values, weights)
-                points = values.toarray() if hasattr(values, "toarray") else values
+            for points, weights in part.map(_on_rows(_copies_on_host, self.filled)):
                 at_rows = self.contract_all(points, 0)[:, 0]
                 square += sign * self.factor * float(at_rows.sum() if weights is None else weights @ at_rows)
         return float(np.sqrt(max(square, 0.0)))
@@ -275,20 +244,9 @@ class RowTensor:
 
     @property
     def _coefficient_work(self) -> float:
-        n_coefficients = float(monomials.n_monomials(self.dim, self.order))
-        return np.inf if n_coefficients > 1e8 else self.n_rows * n_coefficients
+        return float(self.n_rows) * monomials.n_monomials(self.dim, self.order)
 
     # --- directions and rows that matter ------------------------------------------
-
-    @property
-    def total_size(self) -> float:
-        """The sum of the norms of the terms, ``sum_n |w_n| |x_n|^d``, a bound of the norm."""
-        return self.factor * self.sizes.size
-
-    @property
-    def can_cancel(self) -> bool:
-        """Whether powers of rows can cancel each other: not those of even order and positive weight."""
-        return bool(self.order % 2 or self.filled or len(self.parts) > 1)
 
     def sampled_rows(self, n_samples: int, rng: np.random.Generator) -> tuple[Array, Array]:
         """Return unit vectors of rows that are drawn, with replacement, in proportion to ``|w_n| |x_n|^d``.
@@ -302,7 +260,8 @@ class RowTensor:
         signs : ndarray, shape (n_samples,)
             Of the weights of the rows.
         """
-        sizes = [self._row_sizes(part) for _, part in self.parts]
+        measure = _on_rows(functools.partial(_row_sizes, self.order), self.filled)
+        sizes = [np.concatenate(list(part.map(measure, default_threads()))) for _, part in self.parts]
         ends = np.cumsum(np.concatenate(sizes))
         drawn = np.sort(np.searchsorted(ends, rng.uniform(0, ends[-1], n_samples), side="right"))
         drawn = np.minimum(drawn, len(ends) - 1)
@@ -313,76 +272,36 @@ class RowTensor:
             first += len(part_sizes)
             if not len(own):
                 continue
-            values, weights = fetch_rows(part, own)
-            signs.append(np.full(len(own), sign))
-            if self._slots is not None:
-                signs[-1] *= np.sign(self._slots(values, weights))
-            dense = values.toarray() if hasattr(values, "toarray") else values
-            units.append(dense / np.linalg.norm(dense, axis=1, keepdims=True))
+            values, weights = _copies_on_host(*fetch_rows(part, own))
+            filled = _fill_slots(self.filled, values, weights)
+            signs.append(np.full(len(own), sign) * (1 if filled is None else np.sign(filled)))
+            units.append(values / np.linalg.norm(values, axis=1, keepdims=True))
         order = rng.permutation(n_samples)
         return np.concatenate(units)[order], np.concatenate(signs)[order]
 
     def second_moment(self, basis: Array) -> Array:
-        """Return ``sum_n |w_n| |x_n|^(d-2) x_n x_n^t`` times a basis, shape (dim, n_directions); d >= 2."""
-        statistic = row_sums.SecondMoment(self.order, device_copies(basis), self._slots)
-        sums = [_sums(part, statistic)[0] for _, part in self.parts]
-        return np.asarray(self.factor * sum(sums))
+        """Return ``sum_n |w_n| |x_n|^(d-2) x_n x_n^t`` times a basis, shape (dim, n_directions); d >= 2.
+
+        For positive weights and even orders this is the tensor contracted with identity matrices.
+        """
+        moment = functools.partial(_second_moment, self.order, _device_copies(basis))
+        return self.factor * self._sum(moment, 2 * basis.shape[1], is_signed=False)
 
     def share_outside(self, basis: Array) -> float:
         """Return the root of the share of ``sum_n |x_n|^2`` outside the span of orthonormal columns."""
-        statistic = row_sums.Outside(device_copies(basis))
-        outside = sum(_sums(part, statistic)[0] for _, part in self.parts)
-        return float(np.sqrt(outside / self.sizes.squares)) if self.sizes.squares else 0.0
+        outside = functools.partial(_outside, _device_copies(basis))
+        squares = self._sum(outside, 0, is_signed=False)
+        return float(np.sqrt(squares / self.sizes.squares)) if self.sizes.squares else 0.0
 
-    # --- sums over rows -----------------------------------------------------------
-
-    @property
-    def _slots(self) -> row_sums.FilledSlots | None:
-        return row_sums.filled_slots(self.filled)
-
-    def _sum(self, statistic: Any) -> list[Array]:
-        """Return a statistic of the rows, those of negative weight with a minus."""
-        totals: list[Array] | None = None
+    def _sum(self, statistic: Callable[..., Any], n_working: int, *, is_signed: bool = True) -> Array:
+        """Return the sum of a function of blocks and weights, which needs so many numbers per row."""
+        chunk_rows = functools.partial(Rows.chunk_rows, n_working=n_working)
+        total: Any = 0.0
         with one_blas_thread():
             for sign, part in self.parts:
-                sums = _sums(part, statistic)
-                scaled = [sign * self.factor * np.asarray(value) for value in sums]
-                totals = scaled if totals is None else [a + b for a, b in zip(totals, scaled, strict=True)]
-        assert totals is not None
-        return totals
-
-    def _row_sizes(self, part: Rows) -> Array:
-        statistic = row_sums.Sizes(self.order, self._slots)
-        of_rows = on_checked(statistic.of_rows, is_finite=True)
-        return np.concatenate(list(part.map(of_rows, default_threads())))
-
-    def _formed(self, matrix: Array | None, dim: int) -> SymmetricTensor:
-        n_entries = dim * monomials.n_monomials(dim, self.order - 1)
-        fits_in_memory(n_entries, f"A tensor of order {self.order} in {dim} variables")
-        copies = None if matrix is None else device_copies(matrix)
-        (coefficients,) = self._sum(row_sums.Coefficients(self.order, copies, dim, self._slots))
-        return SymmetricTensor(self.order, dim, coefficients)
-
-    def _points(self, x: Any) -> Array:
-        points = numeric_array(x, "x")
-        if points.ndim == 0 or points.shape[-1] != self.dim:
-            raise ValueError(f"The form has {self.dim} variables; got points of shape {points.shape}.")
-        return points
-
-
-def _sums(part: Rows, statistic: Any, *, is_finite: bool = True) -> list[Any]:
-    """Return a statistic of rows, which were found finite when the tensor was made."""
-    chunk_rows = functools.partial(Rows.chunk_rows, n_working=statistic.n_working)
-    return part.reduce(on_checked(statistic, is_finite=is_finite), default_threads(), chunk_rows)
-
-
-def _measure_rows(parts: Parts, statistic: row_sums.Sizes, *, is_finite: bool = True) -> RowSizes:
-    """Return the sizes of rows, and refuse powers that overflow."""
-    sums = [_sums(part, statistic, is_finite=is_finite) for _, part in parts]
-    n_rows, weight, size, squares = (sum(terms) for terms in zip(*sums, strict=True))
-    if not size <= LARGEST:
-        raise ValueError(f"Powers of order {statistic.order} of the rows overflow: divide the rows first.")
-    return RowSizes(int(n_rows), float(weight), float(size), float(squares))
+                (sums,) = part.reduce(_on_rows(statistic, self.filled), default_threads(), chunk_rows)
+                total = total + (sign if is_signed else 1.0) * np.asarray(sums)
+        return np.asarray(total)
 
 
 def _signed_parts(rows: Any, weights: Any) -> Parts:
@@ -392,7 +311,154 @@ def _signed_parts(rows: Any, weights: Any) -> Parts:
     host = numeric_array(to_numpy(weights) if is_device_array(weights) else weights, "weights")
     if np.iscomplexobj(host) or host.ndim != 1:
         raise ValueError(f"weights must be real numbers, one per row; got an array of shape {host.shape}.")
-    if not np.any(host < 0):
-        return ((1.0, open_rows(rows, host)),)
-    negative = (-1.0, open_rows(rows, np.maximum(-host, 0.0)))
-    return ((1.0, open_rows(rows, np.maximum(host, 0.0))), negative) if np.any(host > 0) else (negative,)
+    signs = [sign for sign in (1.0, -1.0) if np.any(sign * host > 0)] or [1.0]
+    return tuple((sign, open_rows(rows, np.maximum(sign * host, 0.0))) for sign in signs)
+
+
+def _measure_rows(parts: Parts, order: int, filled: Any, *, is_finite: bool) -> RowSizes:
+    """Return the sizes of rows, and refuse powers that overflow."""
+    measure = _on_rows(functools.partial(_measure, order), filled, is_finite=is_finite)
+    sums = [part.reduce(measure, default_threads()) for _, part in parts]
+    n_rows, weight, size, squares = (sum(terms) for terms in zip(*sums, strict=True))
+    if not size <= LARGEST:
+        raise ValueError(f"Powers of order {order} of the rows overflow: divide the rows first.")
+    return RowSizes(int(n_rows), float(weight), float(size), float(squares))
+
+
+# --- functions of a block of rows and its weights, None for ones ----------------------------
+
+
+def _on_rows(statistic: Callable[..., Any], filled: Any, *, is_finite: bool = True) -> Callable[..., Any]:
+    """Return a function of chunks: of rows found finite, and of weights for the slots that are filled."""
+
+    def of_block(block: Any, weights: Any) -> Any:
+        return statistic(block, _fill_slots(filled, block, weights))
+
+    return on_checked(of_block, is_finite=is_finite)
+
+
+def _fill_slots(filled: tuple[tuple[DeviceCopies, int], ...], block: Any, weights: Any) -> Any:
+    """Return the weights of a block times (x_n . v)^k for each vector that fills k slots."""
+    for vector, times in filled:
+        factor = _integer_power(_product(block, vector.to_device_of(block)), times)
+        weights = factor if weights is None else weights * factor
+    return weights
+
+
+def _contraction(points: DeviceCopies, power: int, left: int, block: Any, weights: Any) -> tuple[Any]:
+    """Return the sum of w_n (x_n . v)^k x_n^l for some points v, in compact form."""
+    values = _integer_power(_product(block, points.to_device_of(block)), power)
+    if weights is not None:
+        values = values * weights[:, None]
+    if left == 0:
+        return (namespace(values).sum(values, axis=0)[:, None],)
+    return (_product(_monomials(block, left).T, values).T,)
+
+
+def _coefficients(
+    matrix: DeviceCopies | None, order: int, n_working: int, block: Any, weights: Any
+) -> tuple[Array]:
+    """Return the compact coefficients of the sum of w_n (A^t x_n)^d; without a matrix A is the identity."""
+    if matrix is not None:
+        block = _product(block, matrix.to_device_of(block))
+    points, counts = _copies_on_host(block, weights)
+    counts = np.ones(len(points)) if counts is None else counts
+    # A block of a GPU is larger than what its monomials may take of the host.
+    n_rows = max(1, CHUNK_SIZE // n_working)
+    parts = [slice(start, start + n_rows) for start in range(0, len(points), n_rows)]
+    total: Any = 0.0
+    for part in parts:
+        total = total + monomials.sum_of_powers(counts[part], points[part], order)
+    return (total,)
+
+
+def _measure(order: int, block: Any, weights: Any) -> tuple[Any, ...]:
+    """Return the number of rows, and the sums of their weights, of |w_n| |x_n|^d and of |x_n|^2."""
+    sizes = _row_sizes(order, block, weights)
+    total = float(len(sizes)) if weights is None else float(to_numpy(weights).sum())
+    return len(sizes), total, float(sizes.sum()), float(_squared_norms(block).sum())
+
+
+def _row_sizes(order: int, block: Any, weights: Any) -> Array:
+    """Return |w_n| |x_n|^d of each row, on the host."""
+    with np.errstate(over="ignore"):
+        sizes: Array = _squared_norms(block) ** (order / 2)
+        return sizes if weights is None else sizes * np.abs(to_numpy(weights))
+
+
+def _second_moment(order: int, basis: DeviceCopies, block: Any, weights: Any) -> tuple[Any]:
+    """Return the sum of |w_n| |x_n|^(d-2) x_n (x_n . b) for the columns b of a basis."""
+    sizes = _row_sizes(order - 2, block, weights)
+    coordinates = _product(block, basis.to_device_of(block))
+    return (_product(block.T, coordinates * _to_device_of(sizes, block)[:, None]),)
+
+
+def _outside(basis: DeviceCopies, block: Any, _: Any) -> tuple[float]:
+    """Return the sum of |x_n - Q Q^t x_n|^2 for a matrix Q with orthonormal columns."""
+    columns = basis.to_device_of(block)
+    difference = block - _product(_product(block, columns), columns.T)
+    return (float(_squared_norms(np.asarray(difference) if sparse.issparse(block) else difference).sum()),)
+
+
+def _integer_power(values: Any, power: int) -> Any:
+    """Return a power by multiplications, several times as fast as the power of floating-point numbers."""
+    if power == 0:
+        return namespace(values).ones_like(values)
+    result = values
+    for bit in f"{power:b}"[1:]:
+        result = result * result
+        if bit == "1":
+            result = result * values
+    return result
+
+
+def _product(block: Any, matrix: Any) -> Any:
+    """Return the product of a block of rows, or of its transpose, with a matrix that may be complex."""
+    if isinstance(block, np.ndarray) or sparse.issparse(block):
+        return block @ matrix
+    xp = namespace(block)
+    return xp.astype(block, matrix.dtype, copy=False) @ matrix
+
+
+def _monomials(block: Any, degree: int) -> Any:
+    """Return the monomials of the rows of a block, shape (n_rows, n_monomials(dim, degree))."""
+    if degree == 1:
+        return block
+    if sparse.issparse(block):
+        block = block.toarray()
+    if isinstance(block, np.ndarray):
+        return monomials.monomial_values(block, degree)
+    xp = namespace(block)
+    variables = positions_to_device_of(monomials.monomial_variables(block.shape[1], degree), block)
+    values = xp.take(block, variables[:, 0], axis=1)
+    for slot in range(1, degree):
+        values = values * xp.take(block, variables[:, slot], axis=1)
+    return values
+
+
+def _squared_norms(block: Any) -> Array:
+    """Return the squared norms of the rows of a block, on the host."""
+    if sparse.issparse(block):
+        return np.asarray(block.multiply(block).sum(axis=1)).ravel()
+    if isinstance(block, np.ndarray):
+        return np.einsum("ij,ij->i", block, block)
+    return to_numpy(namespace(block).sum(block * block, axis=1))
+
+
+def _copies_on_host(block: Any, weights: Any) -> tuple[Array, Array | None]:
+    """Return the rows of a block and their weights in new arrays of the host."""
+    points = block.toarray() if sparse.issparse(block) else np.array(to_numpy(block))
+    return points, None if weights is None else np.array(to_numpy(weights))
+
+
+def _device_copies(values: Array) -> DeviceCopies:
+    """Return real or complex values of the host that are copied to a device once."""
+    return DeviceCopies(values, _to_device_of)
+
+
+def _to_device_of(values: Any, array: Any) -> Any:
+    """Return real or complex values of the host on the device of an array."""
+    if isinstance(array, np.ndarray) or sparse.issparse(array) or not np.iscomplexobj(values):
+        return to_device_of(values, array)
+    xp = namespace(array)
+    return xp.asarray(np.array(values), dtype=xp.complex128, device=array_api_compat.device(array))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +16,7 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray, binary_exponent, frozen, scaled_by_power
 from apolar._core.checks import check_integer, fits_in_memory, numeric_array
 from apolar.tensor import coefficients as compact
-from apolar.tensor import exact, monomials
+from apolar.tensor import monomials
 from apolar.tensor.polynomial import Terms, homogeneous_terms
 from apolar.tensor.printing import InText, Printed
 
@@ -25,8 +27,84 @@ if TYPE_CHECKING:
 SHOWN_TERMS = 8
 
 
+class Form:
+    """A homogeneous polynomial that is known by its contractions; subclasses have `contract_all`."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def order(self) -> int:
+            """The degree."""
+
+        @property
+        def dim(self) -> int:
+            """The number of variables."""
+
+    def __call__(self, x: Any) -> Array:
+        """Return the form at points, P(x) = T(x, ..., x).
+
+        Parameters
+        ----------
+        x : array_like, shape (..., dim)
+
+        Returns
+        -------
+        values : ndarray, shape (...)
+        """
+        points = self._points(x)
+        values = self.contract_all(points.reshape(-1, self.dim), 0)
+        return values.reshape(points.shape[:-1])[()]
+
+    def gradient(self, x: Any) -> Array:
+        """Return the gradient of the form at points, d T(x, ..., x, .).
+
+        Parameters
+        ----------
+        x : array_like, shape (..., dim)
+
+        Returns
+        -------
+        gradient : ndarray, shape (..., dim)
+        """
+        points = self._points(x)
+        contracted = self.contract_all(points.reshape(-1, self.dim), 1)
+        return self.order * contracted.reshape(points.shape)
+
+    def contract_all(self, points: Array, left: int) -> Array:
+        """Return T(v, ..., v, .) with `left` slots open, for many points at once.
+
+        Parameters
+        ----------
+        points : ndarray, shape (n_points, dim)
+        left : int
+
+        Returns
+        -------
+        contracted : ndarray, shape (n_points, n_monomials(dim, left))
+            Compact coefficients of the tensors that are left.
+        """
+        raise NotImplementedError
+
+    def _points(self, x: Any) -> Array:
+        points = numeric_array(x, "x")
+        if points.ndim == 0 or points.shape[-1] != self.dim:
+            raise ValueError(f"The form has {self.dim} variables; got points of shape {points.shape}.")
+        return points
+
+    def _filling(self, x: Any, times: int) -> tuple[Array, int]:
+        """Return a point that fills some slots, and how many, after checking both."""
+        times = check_integer(times, "times", least=1)
+        point = self._points(x)
+        if point.ndim != 1 or times >= self.order:
+            raise ValueError(
+                f"contract takes one point of shape ({self.dim},) and times < {self.order}; got shape "
+                f"{point.shape} and times={times}. To fill every slot call the tensor: T(x)."
+            )
+        return point, times
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class SymmetricTensor(Printed):
+class SymmetricTensor(Printed, Form):
     """A symmetric tensor, or what is the same, a homogeneous polynomial.
 
     The tensor T of order d in m variables is the form
@@ -59,7 +137,7 @@ class SymmetricTensor(Printed):
     dim: int
     coefficients: Array
     _flattenings: dict[int, Array] = field(default_factory=dict, init=False, compare=False)
-    # Not an argument, so that `replace` drops it: each operation that keeps the form exact says so.
+    # The coefficients as fractions, where they were given so.
     _exact: Array | None = field(default=None, init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -73,9 +151,8 @@ class SymmetricTensor(Printed):
                 f"coefficients, one per monomial; got an array of shape {coefficients.shape}. "
                 "For a full array use SymmetricTensor.from_dense."
             )
-        given = exact.as_fractions(self.coefficients)
+        object.__setattr__(self, "_exact", compact.as_fractions(self.coefficients))
         object.__setattr__(self, "coefficients", frozen(coefficients))
-        self._with_exact(given)
 
     # --- construction -----------------------------------------------------
 
@@ -100,8 +177,7 @@ class SymmetricTensor(Printed):
         >>> apolar.SymmetricTensor.from_dense(np.eye(2))
         SymmetricTensor(order=2, dim=2): x^2 + y^2
         """
-        tensor = cls(*compact.of_full_array(numeric_array(array, "array"), symmetrize=symmetrize))
-        return tensor._with_exact(exact.of_full_array(array, tensor.dim, tensor.order))
+        return cls(*compact.of_full_array(array, symmetrize=symmetrize))
 
     @classmethod
     def from_polynomial(cls, polynomial: Any, *, variables: Sequence[str] | None = None) -> SymmetricTensor:
@@ -124,7 +200,7 @@ class SymmetricTensor(Printed):
         """
         terms = homogeneous_terms(polynomial, variables)
         check_integer(sum(next(iter(terms))), "The degree", least=1)
-        return cls(*compact.of_terms(terms))._with_exact(exact.of_terms(terms))
+        return cls(*compact.of_terms(terms))
 
     @classmethod
     def from_waring(cls, weights: Any, points: Any, order: int) -> SymmetricTensor:
@@ -147,7 +223,7 @@ class SymmetricTensor(Printed):
         SymmetricTensor(order=3, dim=2): x^3 - 3*x*y^2
         """
         order = check_integer(order, "order", least=1)
-        given = weights, points
+        exact_weights, exact_points = compact.as_fractions(weights), compact.as_fractions(points)
         weights, points = numeric_array(weights, "weights"), numeric_array(points, "points")
         if points.ndim != 2 or points.shape[1] == 0 or weights.shape != points.shape[:1]:
             raise ValueError(
@@ -157,8 +233,12 @@ class SymmetricTensor(Printed):
         dim = points.shape[1]
         n_entries = dim * monomials.n_monomials(dim, order - 1)
         fits_in_memory(n_entries, f"A tensor of order {order} in {dim} variables")
-        tensor = cls(order, dim, compact.of_powers(weights, points, order))
-        return tensor._with_exact(exact.of_powers(*given, order))
+        is_cheap = len(points) * n_entries <= compact.MAX_PRODUCTS
+        if exact_weights is not None and exact_points is not None and is_cheap:
+            sums = monomials.sum_of_powers(exact_weights, exact_points, order)
+            if all(map(compact.is_short, sums)):
+                return cls(order, dim, sums)
+        return cls(order, dim, compact.of_powers(weights, points, order))
 
     @classmethod
     def from_rows(cls, rows: Any, weights: Any, order: int) -> RowTensor:
@@ -196,55 +276,50 @@ class SymmetricTensor(Printed):
         """
         return None if self._exact is None else tuple(self._exact)
 
-    def _with_exact(self, fractions: Array | None) -> SymmetricTensor:
-        """Return this tensor, just made, with its exact coefficients."""
-        object.__setattr__(self, "_exact", fractions)
-        return self
-
     def to_polynomial(self) -> Terms:
         """Return the form as a dict from exponents to coefficients as written.
 
         Zero coefficients are left out.
         """
-        written = compact.representable(compact.as_written(self))
-        return {
-            tuple(map(int, self.exponents[i])): complex(written[i]) if self.is_complex else float(written[i])
-            for i in np.flatnonzero(written)
-        }
+        return self._terms(compact.representable(self._written(self.coefficients)))
+
+    def _written(self, coefficients: Array) -> Array:
+        """Return coefficients as written, binom(d, a) T_a; infinite where they are too large for a number."""
+        counts = compact.multinomials(self.dim, self.order, coefficients)
+        if coefficients.dtype == object:
+            return np.asarray(coefficients * counts)
+        exponent = binary_exponent(coefficients)
+        return scaled_by_power(scaled_by_power(coefficients, -exponent) * counts, exponent)
+
+    def _terms(self, written: Array) -> dict[tuple[int, ...], Any]:
+        """Return those of the coefficients as written that are not zero, by their exponents."""
+        where = np.flatnonzero(written)
+        keys = map(tuple, self.exponents[where].tolist())
+        return dict(zip(keys, written[where].tolist(), strict=True))
 
     def _print_on(self, printer: InText, *, is_short: bool = False) -> Any:
-        terms: dict[tuple[int, ...], Any]
-        if self._exact is None or is_short:
-            terms = self._largest_terms() if is_short else self.to_polynomial()
-        else:
-            written = self._exact * exact.multinomials(self.dim, self.order)
-            terms = {
-                tuple(key): value
-                for key, value in zip(self.exponents.tolist(), written.tolist(), strict=True)
-                if value
-            }
-        n_hidden = int(np.count_nonzero(self.coefficients)) - len(terms) if is_short else 0
-        return printer.polynomial(terms, n_hidden)
+        if self._exact is not None and not is_short:
+            return printer.polynomial(self._terms(self._written(self._exact)))
+        if not is_short:
+            return printer.polynomial(self.to_polynomial())
+        return printer.polynomial(*self._largest_terms())
 
-    def _largest_terms(self) -> Terms:
-        """Return the largest terms, in their order."""
-        written = compact.as_written(self)
+    def _largest_terms(self) -> tuple[dict[tuple[int, ...], Any], int]:
+        """Return the largest terms as written, in their order, and how many others there are."""
+        written = self._written(self.coefficients)
         with np.errstate(over="ignore"):
-            largest = np.argsort(-np.abs(written), kind="stable")[:SHOWN_TERMS]
-        return {
-            tuple(map(int, self.exponents[i])): complex(written[i])
-            for i in np.sort(largest)
-            if self.coefficients[i] != 0
-        }
+            smallest = np.argsort(-np.abs(written), kind="stable")[SHOWN_TERMS:]
+        n_hidden = int(np.count_nonzero(written[smallest]))
+        written[smallest] = 0
+        return self._terms(written), n_hidden
 
     def to_string(self, variables: Sequence[str] | None = None, *, precision: int = 6) -> str:
         """Return the form as a string in floating point, such as ``x^3 - 3*x*y^2``."""
         return str(InText(self.dim, variables, precision).polynomial(self.to_polynomial()))
 
     def __repr__(self) -> str:
-        terms = self._largest_terms()
-        n_hidden = int(np.count_nonzero(self.coefficients)) - len(terms)
         kind = ", complex" if self.is_complex else ""
+        terms, n_hidden = self._largest_terms()
         shown = InText(self.dim).polynomial(terms, n_hidden) + f" ({n_hidden} smaller terms)" * (n_hidden > 0)
         return f"SymmetricTensor(order={self.order}, dim={self.dim}{kind}): {shown}"
 
@@ -271,37 +346,6 @@ class SymmetricTensor(Printed):
         return self.coefficients[monomials.dense_positions(self.dim, self.order)]
 
     # --- values and derivatives ---------------------------------------------
-
-    def __call__(self, x: Any) -> Array:
-        """Return the form at points, P(x) = T(x, ..., x).
-
-        Parameters
-        ----------
-        x : array_like, shape (..., dim)
-
-        Returns
-        -------
-        values : ndarray, shape (...)
-        """
-        points = self._points(x)
-        rows = points.reshape(-1, self.dim)
-        values = np.einsum("ni,ni->n", self.contract_all(rows, 1), rows)
-        return values.reshape(points.shape[:-1])[()]
-
-    def gradient(self, x: Any) -> Array:
-        """Return the gradient of the form at points, d T(x, ..., x, .).
-
-        Parameters
-        ----------
-        x : array_like, shape (..., dim)
-
-        Returns
-        -------
-        gradient : ndarray, shape (..., dim)
-        """
-        points = self._points(x)
-        contracted = self.contract_all(points.reshape(-1, self.dim), 1)
-        return self.order * contracted.reshape(points.shape)
 
     def hessian(self, x: Any) -> Array:
         """Return the Hessian of the form at points, d (d - 1) T(x, ..., x, ., .).
@@ -335,31 +379,14 @@ class SymmetricTensor(Printed):
         tensor : SymmetricTensor
             Of order ``order - times``.
         """
-        times = check_integer(times, "times", least=1)
-        point = self._points(x)
-        if point.ndim != 1 or times >= self.order:
-            raise ValueError(
-                f"contract takes one point of shape ({self.dim},) and times < {self.order}; got shape "
-                f"{point.shape} and times={times}. To fill every slot call the tensor: T(x)."
-            )
+        point, times = self._filling(x, times)
         left = self.order - times
         return SymmetricTensor(left, self.dim, self.contract_all(point[None], left)[0])
 
     def contract_all(self, points: Array, left: int) -> Array:
-        """Return T(v, ..., v, .) with `left` slots open, for many points at once.
-
-        One matrix product with the Hankel matrix of row degree `left`.
-
-        Parameters
-        ----------
-        points : ndarray, shape (n_points, dim)
-        left : int
-
-        Returns
-        -------
-        contracted : ndarray, shape (n_points, n_monomials(dim, left))
-            Compact coefficients of the tensors that are left.
-        """
+        """Return contractions with points: one matrix product with the Hankel matrix of row degree `left`."""
+        if left == 0:
+            return np.einsum("ni,ni->n", self.contract_all(points, 1), points)[:, None]
         filled = self.order - left
         if left not in self._flattenings:
             where = monomials.product_positions(self.dim, filled, left)
@@ -391,7 +418,9 @@ class SymmetricTensor(Printed):
         matrix = numeric_array(matrix, "matrix")
         if matrix.ndim != 2 or matrix.shape[0] != self.dim or matrix.shape[1] == 0:
             raise ValueError(f"matrix must have shape ({self.dim}, new_dim); got {matrix.shape}.")
-        return SymmetricTensor(self.order, matrix.shape[1], compact.substitute(self, matrix))
+        return SymmetricTensor(
+            self.order, matrix.shape[1], compact.substitute(self.coefficients, self.order, matrix)
+        )
 
     # --- norm and arithmetic --------------------------------------------------
 
@@ -400,7 +429,12 @@ class SymmetricTensor(Printed):
 
         Infinite only if it is larger than any number.
         """
-        return compact.norm(self)
+        exponent = binary_exponent(self.coefficients)
+        sizes = np.abs(scaled_by_power(self.coefficients, -exponent))
+        try:
+            return math.ldexp(math.sqrt(self.multinomials @ sizes**2), exponent)
+        except OverflowError:
+            return math.inf
 
     def real_if_close(self, tolerance: float = 1e-12) -> SymmetricTensor:
         """Return the tensor without imaginary parts, where these are rounding."""
@@ -411,18 +445,30 @@ class SymmetricTensor(Printed):
             return replace(self, coefficients=self.coefficients.real)
         return self
 
-    def _points(self, x: Any) -> Array:
-        points = numeric_array(x, "x")
-        if points.ndim == 0 or points.shape[-1] != self.dim:
-            raise ValueError(f"The form has {self.dim} variables; got points of shape {points.shape}.")
-        return points
+    def _calculate(
+        self, function: Callable[..., Array], other: Any, order: int | None = None, n_products: int = 0
+    ) -> SymmetricTensor:
+        """Return a form, whose coefficients are a function of two operands: exactly, where both are exact."""
+        order = self.order if order is None else order
+        is_form = isinstance(other, SymmetricTensor)
+        exact = other._exact if is_form else compact.as_fractions(other)
+        if self._exact is not None and exact is not None and n_products <= compact.MAX_PRODUCTS:
+            result = function(self._exact, exact)
+            if all(map(compact.is_short, result)):
+                return SymmetricTensor(order, self.dim, result)
+        try:
+            given = other.coefficients if is_form else compact.to_float(other)
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = function(self.coefficients, given)
+        except OverflowError as error:
+            raise ValueError(compact.TOO_LARGE) from error
+        return SymmetricTensor(order, self.dim, compact.representable(values))
 
     def __add__(self, other: object) -> SymmetricTensor:
         if not isinstance(other, SymmetricTensor):
             return NotImplemented
-        compact.check_same_space(self, other)
-        sums = replace(self, coefficients=compact.total(self.coefficients, other.coefficients))
-        return sums._with_exact(exact.calculate(operator.add, self._exact, other._exact))
+        check_same_space(self, other)
+        return self._calculate(operator.add, other)
 
     def __radd__(self, other: object) -> SymmetricTensor:
         # sum() starts from zero.
@@ -434,21 +480,19 @@ class SymmetricTensor(Printed):
         return self + -other
 
     def __neg__(self) -> SymmetricTensor:
-        opposite = replace(self, coefficients=-self.coefficients)
-        return opposite._with_exact(exact.calculate(operator.neg, self._exact))
+        return self * -1
 
     def __mul__(self, other: object) -> SymmetricTensor:
-        if isinstance(other, SymmetricTensor):
-            if self.dim != other.dim:
-                raise ValueError(f"The forms have {self.dim} and {other.dim} variables.")
-            product = SymmetricTensor(*compact.product(self, other))
-            return product._with_exact(
-                exact.of_product(self._exact, other._exact, self.dim, (self.order, other.order))
-            )
-        if not isinstance(other, numbers.Number):
+        if isinstance(other, numbers.Number):
+            return self._calculate(operator.mul, other)
+        if not isinstance(other, SymmetricTensor):
             return NotImplemented
-        multiple = replace(self, coefficients=compact.multiply_by(self.coefficients, other))
-        return multiple._with_exact(exact.calculate(operator.mul, self._exact, exact.as_fractions(other)))
+        if self.dim != other.dim:
+            raise ValueError(f"The forms have {self.dim} and {other.dim} variables.")
+        orders = self.order, other.order
+        product = partial(compact.product, dim=self.dim, orders=orders)
+        n_products = len(self.coefficients) * len(other.coefficients)
+        return self._calculate(product, other, sum(orders), n_products)
 
     __rmul__ = __mul__
 
@@ -457,8 +501,7 @@ class SymmetricTensor(Printed):
             return NotImplemented
         if not other:
             raise ZeroDivisionError("A tensor cannot be divided by zero.")
-        quotient = replace(self, coefficients=compact.divide_by(self.coefficients, other))
-        return quotient._with_exact(exact.calculate(operator.truediv, self._exact, exact.as_fractions(other)))
+        return self._calculate(operator.truediv, other)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SymmetricTensor):
@@ -468,3 +511,22 @@ class SymmetricTensor(Printed):
         )
 
     __hash__ = None  # type: ignore[assignment]  # compared by value, as arrays are
+
+
+def check_same_space(first: SymmetricTensor, second: SymmetricTensor) -> None:
+    """Refuse two forms of differing order or dimension."""
+    if (first.order, first.dim) != (second.order, second.dim):
+        raise ValueError(
+            f"The tensors differ in shape: order {first.order} and dimension {first.dim} "
+            f"against order {second.order} and dimension {second.dim}."
+        )
+
+
+def as_tensor(value: Any) -> SymmetricTensor:
+    """Return what the user passed as a symmetric tensor: the tensor itself, an array, or a polynomial."""
+    if isinstance(value, SymmetricTensor):
+        return value
+    if isinstance(value, np.ndarray | list | tuple):
+        numeric_array(value, "tensor")  # refused under the name that the user knows
+        return SymmetricTensor.from_dense(value)
+    return SymmetricTensor.from_polynomial(value)

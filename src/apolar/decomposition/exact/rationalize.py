@@ -29,8 +29,7 @@ from apolar.decomposition.exact.hankel_kernel import linear_functions, prove_by_
 from apolar.decomposition.exact.numbers import evaluate, load_flint, roots_of, to_fmpq
 from apolar.decomposition.tuning import TUNING
 from apolar.exceptions import join_names
-from apolar.tensor import SymmetricTensor
-from apolar.tensor.conversion import as_tensor
+from apolar.tensor import SymmetricTensor, as_tensor
 from apolar.tensor.monomials import sum_of_powers
 
 

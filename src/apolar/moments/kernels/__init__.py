@@ -1,1 +1,0 @@
-"""Kernels of the sums of powers of rows, for processors that have one."""
