@@ -210,7 +210,9 @@ class Problem(RowSamples):
     def is_narrower(self, parameters: WhitenedParameters, variances: Array) -> bool:
         """Return whether a component varies less, in some direction, than errors of these variances."""
         errors = self.error_covariance(variances)
-        return errors is not None and np.max(self.family.relative_variances(errors, parameters.covariances)) > 1
+        if errors is None:
+            return False
+        return bool(np.max(self.family.relative_variances(errors, parameters.covariances)) > 1)
 
     def natural(self, parameters: WhitenedParameters) -> Array:
         """Return the natural parameters of the components, with what measurement errors add to them.
