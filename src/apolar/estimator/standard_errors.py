@@ -349,7 +349,7 @@ def _slopes(
     for moving, count_root in zip(positions, count_roots, strict=True):
         steps[moving] = np.maximum(steps[moving], GRADIENT_STEP * count_root)
     if coordinates.has_noise:
-        steps[-1] = GRADIENT_STEP * coordinates.noise_root
+        steps[-1] = GRADIENT_STEP * coordinates.scales[-1]
 
     def at(tangent: Array) -> tuple[Array, Array]:
         parameters = coordinates.retract(tangent)
@@ -407,8 +407,8 @@ def _lost(problem: Problem, coordinates: LocalCoordinates, positions: IndexArray
         total = np.zeros((size, size))
         if coordinates.has_noise:
             # The weight of the noise has the last coordinate; its box has none.
-            mean[-1] = responsibilities[-1] / coordinates.noise_root * roots
-            total[-1, -1] = (mean[-1] * roots).sum() / coordinates.noise_root
+            mean[-1] = responsibilities[-1] / coordinates.scales[-1] * roots
+            total[-1, -1] = (mean[-1] * roots).sum() / coordinates.scales[-1]
         of_components = np.sqrt(responsibilities[:n_components])
         for moving, slope, share in zip(positions, slopes, of_components, strict=True):
             # A matrix times its own transpose takes half the time of another product.
