@@ -12,7 +12,7 @@ from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
 from apolar._core.namespaces import free_memory, is_device_array
 from apolar.data.chunks import RowFunction
-from apolar.data.rows import ArrayRows, Gather, Rows, TransformedRows
+from apolar.data.rows import ArrayRows, Rows, TransformedRows
 from apolar.data.sources import open_rows
 
 # The fraction of the free memory of a device that rows may take; the computation needs the remainder.
@@ -103,10 +103,10 @@ class TransferredRows(TransformedRows):
         values, weights = (t if t is None else t.to(device, non_blocking=True) for t in tensors)
         return values, weights
 
-    def results(self, function: RowFunction, n_threads: int, size: int, gather: Gather) -> Iterator[Any]:
+    def results(self, function: RowFunction, n_threads: int, size: int, *, adds: bool) -> Iterator[Any]:
         """Yield what a function returns for each chunk: one is sent while another is worked on."""
         del n_threads
-        return super().results(function, 2, min(size, max(1, CHUNK_VALUES // self.n_features)), gather)
+        return super().results(function, 2, min(size, max(1, CHUNK_VALUES // self.n_features)), adds=adds)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the rows at some positions, and their weights or None, on the host."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.decomposition.condition import cluster_error
 from apolar.decomposition.proofs.flattenings import certified_bound
 from apolar.decomposition.proofs.nearby import TensorAndTerms, exact_terms
 from apolar.decomposition.proofs.uniqueness import uniqueness
+from apolar.decomposition.terms import cluster_error
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor
 
