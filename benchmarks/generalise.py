@@ -1,12 +1,10 @@
 """Tables whose classes are known: are they found, do the fits hold for new rows, and do seeds agree?
 
-``python -m benchmarks.generalise --help`` has parts of it, and files of its records.
+``python -m benchmarks.generalise --help`` has parts of it.
 """
 
 import argparse
-import functools
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -93,23 +91,13 @@ TABLES: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
 }
 
 
-@functools.cache
-def conjugate_prior() -> Any:
-    """Return the conjugate prior with its defaults; in versions where that is the default, it has no name."""
-    try:
-        apolar.GaussianMixture(1, prior="conjugate").fit(np.array([[0.0], [1.0], [3.0]]))
-    except ValueError:
-        return apolar.Prior()
-    return "conjugate"
-
-
 # One thread each: the pool has a process per core.
 FITTERS: dict[str, Callable[[int, int], Any]] = {
     "scikit-learn": lambda k, seed: TheirMixture(k, random_state=seed),
     "scikit-learn, n_init=10": lambda k, seed: TheirMixture(k, random_state=seed, n_init=10),
     "apolar": lambda k, seed: apolar.GaussianMixture(k, random_state=seed, n_threads=1),
     "apolar, conjugate prior": lambda k, seed: apolar.GaussianMixture(
-        k, random_state=seed, n_threads=1, prior=conjugate_prior()
+        k, random_state=seed, n_threads=1, prior="conjugate"
     ),
 }
 THEIRS, THEIRS_10, OURS, CONJUGATE = FITTERS
@@ -305,48 +293,25 @@ def parts(records: list[dict[str, Any]]) -> list[str]:
     return sections
 
 
-def records_of(
-    tables: Sequence[str] = tuple(TABLES),
-    scalings: Sequence[str] = SCALINGS,
-    seeds: Sequence[int] = SEEDS,
-    *,
-    workers: int | None = None,
-    out: Path | None = None,
-) -> list[dict[str, Any]]:
-    """Return the records of some tables, by a pool of processes."""
-    tasks = [(table, scaling, seed) for table in tables for scaling in scalings for seed in seeds]
-    return pool.run(measured, tasks, workers=workers, out=out)
-
-
-def save(records: list[dict[str, Any]]) -> None:
-    problems.save(
-        "generalise",
-        "Tables whose classes are known",
-        parts(records),
-        ("numpy", "scipy", "scikit-learn"),
-    )
-
-
 def main() -> None:
-    """Measure all tables."""
-    save(records_of())
-
-
-def command_line() -> None:
-    """Measure some tables, or put the records of several runs together; print the report."""
-    parser = argparse.ArgumentParser(description="Tables whose classes are known, or some of them.")
-    parser.add_argument("--tables", nargs="+", choices=TABLES, default=tuple(TABLES))
-    parser.add_argument("--scalings", nargs="+", choices=SCALINGS, default=SCALINGS)
-    parser.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
-
-    def measure(given: argparse.Namespace, **options: Any) -> list[dict[str, Any]]:
-        return records_of(given.tables, given.scalings, given.seeds, **options)
-
-    pool.command_line(parser, measure, parts, save)
+    """Measure all tables; with ``--tables``, some of them, without saving."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--tables", nargs="+", choices=TABLES)
+    options, _ = parser.parse_known_args()
+    tasks = [
+        (table, scaling, seed) for table in options.tables or TABLES for scaling in SCALINGS for seed in SEEDS
+    ]
+    report = parts(pool.run(measured, tasks))
+    if options.tables:
+        print("\n\n".join(report))
+    else:
+        problems.save(
+            "generalise", "Tables whose classes are known", report, ("numpy", "scipy", "scikit-learn")
+        )
 
 
 if __name__ == "__main__":
     # Functions of this module under its own name can be sent to other processes.
     from benchmarks import generalise
 
-    generalise.command_line()
+    generalise.main()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Sequence
+from typing import TypeVar
 
 __all__ = [
     "ApolarWarning",
@@ -19,6 +20,9 @@ __all__ = [
     "FewRowsWarning",
     "SkippedStartWarning",
 ]
+
+
+Error = TypeVar("Error", bound=Exception)
 
 
 def join_names(members: Sequence[str], most: int = 5) -> str:
@@ -140,3 +144,19 @@ class ComponentError(ValueError):
 
     def __str__(self) -> str:
         return f"Cluster {self.component + 1} (means_[{self.component}]) {self.problem}"
+
+
+def about_row(error: type[Error], message: str, row: int) -> Error:
+    """Return an error about a row.
+
+    Parameters
+    ----------
+    error : type
+    message : str
+        With `{row}` where it names the row.
+    row : int
+        Its index, which becomes the attribute `row` of the error.
+    """
+    about = error(message.replace("{row}", str(row)))
+    vars(about).update(row=row, message=message)
+    return about

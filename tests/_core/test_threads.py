@@ -10,8 +10,7 @@ import pytest
 
 from apolar import GaussianMixture
 from apolar._core import threads
-from apolar._core.threads import one_blas_thread, run_in_threads, thread_pool
-from apolar.data.rows import map_in_threads
+from apolar._core.threads import map_in_threads, one_blas_thread, run_in_threads, thread_pool
 
 # Only a hang waits so long.
 DEADLINE = 60
@@ -188,7 +187,7 @@ def test_a_forked_process_does_not_wait_for_threads_of_its_parent():
     is_held, may_end = threading.Event(), threading.Event()
 
     def hold():
-        with one_blas_thread(), threads._POOL_LOCK, threads._LOCK:
+        with one_blas_thread(), threads._LOCK:
             is_held.set()
             may_end.wait(DEADLINE)
 

@@ -120,7 +120,7 @@ def test_progress_says_how_many_are_done_and_how_long_is_left(flowers, tmp_path)
     os.close(terminal)
     assert process.returncode == 0, shown
     # The number done and the time depend on the machine; the total is that of nine numbers of 14 families.
-    assert re.search(rb"fitting .*\d+ of 126 candidates, about \d+ s left", shown)
+    assert re.search(rb"fitting .*\d+ of 126 candidates .*\d:\d\d", shown)
     assert b"candidates" not in printed
 
 

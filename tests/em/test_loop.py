@@ -9,9 +9,8 @@ from sklearn.mixture import GaussianMixture as TheirMixture
 
 import apolar
 from apolar.data import open_rows
-from apolar.em.curvature import newton_step, rising_direction
-from apolar.em.lbfgs import LBFGSHistory, line_search
 from apolar.em.problem import Problem
+from apolar.em.quadratic_models import LBFGSHistory, line_search, newton_step, rising_direction
 from apolar.em.result import Fit, FitStatus
 from apolar.em.run import Stop, run
 from apolar.mixture import Prior
@@ -177,7 +176,7 @@ def test_chunks_and_threads_change_nothing(name, weighted, monkeypatch):
     start = family.m_step(whole.soft_stats(responsibilities), Prior())[None]
     stats, likelihood = whole.e_step(start)
     monkeypatch.setattr("apolar.em.problem.KEPT_NUMBERS", 0)
-    monkeypatch.setattr("apolar.em.row_blocks.CHUNK_SIZE", 2**12)
+    monkeypatch.setattr("apolar.em.row_blocks.STATS_CHUNK_SIZE", 2**12)
     results = [Problem(open_rows(X, weights), family, threads=threads).e_step(start) for threads in (1, 3)]
     for other_stats, other_likelihood in results:
         np.testing.assert_allclose(other_stats.array, stats.array, rtol=1e-10, atol=1e-9)

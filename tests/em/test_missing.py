@@ -209,7 +209,7 @@ def test_the_gradient_is_that_of_the_likelihood(name):
 def test_rows_with_noise_and_missing_values_have_an_objective_that_rises(name):
     X, labels = incomplete_rows(200, 0.2, spread=1.0)
     data = Problem(open_rows(X), FAMILIES[name])
-    data = data.with_measurement(np.array([0.5, 2.0, 0.1]))
+    data = data.replace(measurement=np.array([0.5, 2.0, 0.1]))
     parameters, before = start(data, labels), -np.inf
     for _ in range(8):
         stats, objective = data.e_step(parameters[None])
@@ -223,7 +223,8 @@ def test_noise_of_complete_rows_is_that_without_missing_values(name):
     X = np.delete(X, 50, axis=0)
     labels = np.delete(labels, 50)
     complete = Problem(open_rows(X), FAMILIES[name], measurement=0.3)
-    incomplete = Problem(open_rows(X), FAMILIES[name], complete.whitening.as_incomplete())
+    whitening = complete.whitening
+    incomplete = complete.replace(available_covariance=whitening.covariance)
     parameters = start(complete, labels)
     stats, objective = complete.e_step(parameters[None])
     other_stats, other_objective = incomplete.e_step(parameters[None])

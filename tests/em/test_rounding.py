@@ -8,7 +8,6 @@ from apolar.data import open_rows
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
-from apolar.em.rounding import has_rounding, is_narrower, rounding_variances, with_rounding
 from apolar.em.run import Stop, run
 from apolar.mixture.families import FAMILIES
 from em_steps import objective_of
@@ -37,21 +36,23 @@ def test_rounding_errors_are_added_to_the_covariances(name, prior):
     data, _ = started(name, prior)
     labels = np.r_[0, np.arange(data.n_rows - 1) % 2 + 1]
     exact = data.family.m_step(data.hard_stats(labels, 3), prior)
-    rounded, rounded_prior = with_rounding(data, prior, VARIANCES)
+    rounded = data.replace(measurement=VARIANCES)
+    rounded_prior = rounded.prior_for(prior)
     wider = rounded.family.m_step(rounded.hard_stats(labels, 3), rounded_prior)
     in_units = data.whitening.inverse_transform_parameters
     added = in_units(wider).covariances - in_units(exact).covariances
     expected = {0: VARIANCES.mean(), 1: VARIANCES, 2: np.diag(VARIANCES)}[data.family.n_axes]
     # Without a prior, the covariance of one row is at the floor of variances, 1e-8 in whitened coordinates.
     np.testing.assert_allclose(added, np.broadcast_to(expected, added.shape), atol=1e-6)
-    assert has_rounding(rounded)
-    assert not has_rounding(data)
+    assert rounded.is_rounded
+    assert not data.is_rounded
 
 
 @each_family
 def test_em_with_rounding_errors_maximises_its_objective(name):
     exact, parameters = started(name, Prior())
-    data, prior = with_rounding(exact, Prior(), VARIANCES)
+    data = exact.replace(measurement=VARIANCES)
+    prior = data.prior_for(Prior())
     coordinates = LocalCoordinates(data.family, parameters, data.weight)
 
     def objective(tangent):
@@ -65,16 +66,16 @@ def test_em_with_rounding_errors_maximises_its_objective(name):
     assert gradient @ direction == pytest.approx(slope, rel=1e-5)
     result = run(data, [Fit(parameters, "given")], prior, Stop(500, gain=1e-8))[0]
     assert np.all(np.diff(result.history) >= 0)
-    noise = data.whitening.measurement_covariance(data.family)
+    noise = data.error_covariance(data.measurement)
     # At the optimum the M-step changes nothing, and it gives covariances of at least the noise.
-    assert data.family.largest_ratio(noise, result.parameters.covariances) < 1 + 1e-4
+    assert np.max(data.family.relative_variances(noise, result.parameters.covariances)) < 1 + 1e-4
 
 
 @each_family
 def test_the_largest_ratio_is_that_of_some_direction(name):
     data, parameters = started(name, Prior())
     family = data.family
-    noise = data.with_measurement(VARIANCES).whitening.measurement_covariance(family)
+    noise = data.error_covariance(VARIANCES)
     matrices = family.matrices(np.asarray(parameters.covariances), 3, 3)
     (one,) = family.untied.matrices(noise[None], 1, 3)
     directions = np.random.default_rng(2).standard_normal((5000, 3))
@@ -83,7 +84,7 @@ def test_the_largest_ratio_is_that_of_some_direction(name):
         / np.einsum("ni,ij,nj->n", directions, matrix, directions)
         for matrix in matrices
     ]
-    largest = family.largest_ratio(noise, parameters.covariances)
+    largest = np.max(family.relative_variances(noise, parameters.covariances))
     # The best of random directions is within a few per cent of the best of all, and never above it.
     assert 0.9 * largest < np.max(ratios) <= largest * (1 + 1e-9)
 
@@ -91,13 +92,13 @@ def test_the_largest_ratio_is_that_of_some_direction(name):
 def test_a_component_is_narrow_where_it_varies_less_than_rounding_errors():
     X = np.round(rows())
     data, parameters = started("diag", None, X)
-    variances = rounding_variances(data)
+    variances = data.rounding_variances()
     np.testing.assert_allclose(variances, 1 / 12)
-    assert not is_narrower(data, parameters, variances)
-    assert is_narrower(data, parameters, 30 * variances)
+    assert not data.is_narrower(parameters, variances)
+    assert data.is_narrower(parameters, 30 * variances)
     X[::3, 1] = 0
     data, parameters = started("diag", None, X)
-    assert is_narrower(data, parameters, variances)
+    assert data.is_narrower(parameters, variances)
 
 
 def test_rounding_errors_are_no_larger_than_a_third_of_a_column():
@@ -105,4 +106,4 @@ def test_rounding_errors_are_no_larger_than_a_third_of_a_column():
     rare[:4] = 1
     fair = np.arange(400) % 2
     data = Problem(open_rows(np.c_[rare, fair, rows(400)[:, 0]]), FAMILIES["diag"])
-    np.testing.assert_allclose(rounding_variances(data), [0.01 * 0.99 / 3, 1 / 12, 0])
+    np.testing.assert_allclose(data.rounding_variances(), [0.01 * 0.99 / 3, 1 / 12, 0])

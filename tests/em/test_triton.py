@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from apolar.data import Scratch, open_rows
-from apolar.em.blocks import StatsBlock, posteriors
+from apolar.em.blocks import StatsBlock, posteriors, write_row_stats
 from apolar.em.kernels import launch, triton
-from apolar.em.row_blocks import write_row_stats
-from apolar.em.row_scale import whitening_of
+from apolar.em.problem import Problem
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
 from kernel_device import DEVICE, interpreted, torch
@@ -30,7 +29,7 @@ def problem(name, n_columns, n_components, n_rows=101, dtype=np.float32):
     rng = np.random.default_rng(n_columns + n_components)
     rows = (rng.standard_normal((n_rows, n_columns)) * rng.uniform(1, 3, n_columns) + 5).astype(dtype)
     kind = family(name)
-    whitening = whitening_of(open_rows(rows.astype(np.float64)), kind)
+    whitening = Problem(open_rows(rows.astype(np.float64)), kind).whitening
     weights, means = rng.dirichlet(np.ones(n_components)), rng.standard_normal((n_components, n_columns))
     covariances = kind.from_spherical(rng.uniform(0.3, 1.5, n_components), kind.identity(n_columns), weights)
     if kind.n_axes == 2:

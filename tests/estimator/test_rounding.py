@@ -10,7 +10,6 @@ from apolar import GaussianMixture, Prior
 from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
-from apolar.em.rounding import has_rounding
 from apolar.estimator import fit
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
@@ -87,14 +86,14 @@ def test_components_are_as_wide_as_rounding_errors_in_every_family(name):
 def test_measurements_are_fitted_once(name, monkeypatch):
     X, _ = example()
     searched = []
-    search = fit.with_rounding
-    monkeypatch.setattr(fit, "with_rounding", lambda *a: searched.append(a) or search(*a))
+    search = fit.best_fit
+    monkeypatch.setattr(fit, "best_fit", lambda data, *a, **k: searched.append(data) or search(data, *a, **k))
     model = fitted(X, name, 3)
     np.testing.assert_array_equal(model.rounding_variances_, 0)
     # One decimal is far below the width of these clusters: the fit is that of the rows as they are.
     rounded = fitted(np.round(X, 1), name, 3)
     np.testing.assert_array_equal(rounded.rounding_variances_, 0)
-    assert not searched
+    assert [data.is_rounded for data in searched] == [False, False]
     monkeypatch.setattr(fit, "allows_rounding", lambda _: False)
     plain = fitted(np.round(X, 1), name, 3)
     np.testing.assert_array_equal(rounded.covariances_, plain.covariances_)
@@ -109,7 +108,7 @@ def test_an_optimum_without_narrow_components_is_preferred(monkeypatch):
     calls = []
 
     def search(problem, _prior, start, **_):
-        calls.append((has_rounding(problem), start.n_init, start.draw(np.random.default_rng(0))[0].start))
+        calls.append((problem.is_rounded, start.n_init, start.draw(np.random.default_rng(0))[0].start))
         # Flat as the rows are, and wide from where the search with rounding errors ended.
         mixture = flat if len(calls) == 1 else wide
         stats, _ = problem.e_step(mixture[None])
@@ -203,7 +202,7 @@ def test_a_stream_of_scores():
 
 def test_a_stream_forgets_that_its_first_rows_were_few():
     X = np.round(10 * example(600)[0])
-    stream = GaussianMixture(3, covariance_type="full", random_state=0).partial_fit(X[:8] // 10)
+    stream = GaussianMixture(3, covariance_type="full", random_state=0).partial_fit(X[:8] // 30)
     assert np.any(stream.rounding_variances_)
     stream.partial_fit(X)
     np.testing.assert_array_equal(stream.rounding_variances_, 0)

@@ -13,7 +13,7 @@ from apolar.em.result import Fit
 from apolar.mixture import Prior
 from apolar.mixture.families import family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
-from apolar.mixture.shrinkage import AdaptivePrior
+from apolar.mixture.prior import AdaptivePrior
 from apolar.search import starts
 from apolar.search.candidates import start_candidates
 from apolar.search.merging import greedily_merged_stats, mixture_distances
@@ -210,7 +210,7 @@ def test_by_evidence_almost_empty_components_are_last(prior, first):
     halves.means[0] += 2.0
     halves.means[1] -= 2.0
     empty = replace(halves, weights=np.array([1 - 1e-4, 1e-4]), means=np.array([[0.0, 0], [9, 9]]))
-    ranked = race(rows, [Fit(halves, "near"), Fit(empty, "empty")], prior, 1)
+    ranked = race(rows, [Fit(halves, "near"), Fit(empty, "empty")], prior)
     assert ranked[0].start == first
 
 

@@ -63,23 +63,26 @@ def check_integer(value: Any, name: str, *, least: int) -> int:
     return int(value)
 
 
-def positive_number(value: Any, name: str) -> float:
-    """Return `value` as a finite float above zero."""
+def _real_number(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, not {value!r}.")
-    number = float(value)
-    if not (math.isfinite(number) and number > 0):
+    return float(value)
+
+
+def positive_number(value: Any, name: str) -> float:
+    """Return `value` as a finite float above zero."""
+    number = _real_number(value, name)
+    if not 0 < number < math.inf:
         raise ValueError(f"{name} must be finite and above zero, not {value}.")
     return number
 
 
 def check_fraction(value: Any, name: str) -> float:
     """Return `value` as a float above 0 and below 1."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, not {value!r}.")
-    if not 0 < float(value) < 1:
+    number = _real_number(value, name)
+    if not 0 < number < 1:
         raise ValueError(f"{name} must be between 0 and 1, such as 0.95 for 95%, not {value}.")
-    return float(value)
+    return number
 
 
 def one_of(value: Any, name: str, choices: tuple[Any, ...]) -> None:

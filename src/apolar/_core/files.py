@@ -62,14 +62,6 @@ def real_path(path: Path) -> Path:
     return target
 
 
-def check_regular(path: Path) -> None:
-    """Raise OSError for the path of an existing folder, device or pipe."""
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder: give the path of a file in it.")
-    if path.exists() and not path.is_file():
-        raise OSError(f"{path} is no regular file, and would be lost: give another path.")
-
-
 def check_target(path: str | os.PathLike[str]) -> Path:
     """Return the file that a path leads to, in a folder that exists; refuse folders, devices and pipes."""
     target = Path(path)
@@ -78,18 +70,11 @@ def check_target(path: str | os.PathLike[str]) -> Path:
             f"There is no folder {target.parent} to save {target.name} to: make it first."
         )
     target = real_path(target)
-    check_regular(target)
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} is a folder: give the path of a file in it.")
+    if target.exists() and not target.is_file():
+        raise OSError(f"{target} is no regular file, and would be lost: give another path.")
     return target
-
-
-def check_finite(path: str | os.PathLike[str], what: str) -> None:
-    """Raise ValueError for a device, a pipe or a socket: to read them might never end.
-
-    It is called before the path is opened: to open a pipe that nobody writes to would block.
-    """
-    mode = os.stat(path).st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a folder raises an error by itself
-        raise ValueError(f"{path} is not {what}: it is a device or a pipe. Pass the path of a file.")
 
 
 def new_part(target: Path) -> Path:
@@ -165,7 +150,10 @@ def load_arrays(
     OSError
         If the file does not exist or cannot be read.
     """
-    check_finite(path, what)
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a folder raises an error by itself
+        # To read it might never end, and to open a pipe that nobody writes to would block.
+        raise ValueError(f"{path} is not {what}: it is a device or a pipe. Pass the path of a file.")
     with open(path, "rb") as file:
         try:
             arrays = _members(file)
@@ -238,31 +226,20 @@ def _members(file: IO[bytes]) -> dict[str, Array]:
     """Return the arrays of an .npz file; refuse those that could run code or exhaust the memory."""
     with zipfile.ZipFile(file) as archive:
         infos = archive.infolist()
-        # Without compression, the arrays cannot be larger than the file.
-        if any(info.compress_type != zipfile.ZIP_STORED for info in infos):
-            raise ValueError("it is compressed, which files of this library are not")
-        if sum(info.file_size for info in infos) > os.fstat(file.fileno()).st_size:
-            raise ValueError("its parts claim to be larger than the file")
-        arrays = {info.filename.removesuffix(".npy"): _array(archive, info) for info in infos}
-        if len(arrays) != len(infos):
-            raise ValueError("it holds several arrays of one name")
+    # Without compression, the arrays cannot be larger than the file.
+    if any(info.compress_type != zipfile.ZIP_STORED for info in infos):
+        raise ValueError("it is compressed, which files of this library are not")
+    if sum(info.file_size for info in infos) > os.fstat(file.fileno()).st_size:
+        raise ValueError("its parts claim to be larger than the file")
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as archive:
+        arrays = dict(archive)
+    if len(arrays) != len(infos):
+        raise ValueError("it holds several arrays of one name")
+    for name, array in arrays.items():
+        if array.dtype.kind not in _KINDS:
+            raise ValueError(f"{name} holds {array.dtype}, which this library does not write")
     return arrays
-
-
-def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
-    with archive.open(info) as member:
-        if np.lib.format.read_magic(member) != (1, 0):
-            raise ValueError(f"{info.filename} is of an unknown version of .npy")
-        shape, _, dtype = np.lib.format.read_array_header_1_0(member)
-        if dtype.kind not in _KINDS:
-            raise ValueError(f"{info.filename} holds {dtype}, which this library does not write")
-        # Checked before the array is allocated: a damaged header can claim any shape.
-        n_bytes = math.prod(shape) * dtype.itemsize
-        if min(shape, default=0) < 0 or n_bytes != info.file_size - member.tell():
-            raise ValueError(f"{info.filename} is not as long as its shape {shape} says")
-        member.seek(0)
-        array: Array = np.lib.format.read_array(member, allow_pickle=False)
-        return array
 
 
 def _checksum(arrays: Mapping[str, Any]) -> bytes:

@@ -6,6 +6,7 @@ import contextlib
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -38,9 +39,8 @@ def runs_kernel(device_template: Any, name: str, trial: Callable[[Any], bool]) -
         Takes the device, launches the kernel there, and returns whether its result is right.
     """
     library = type(device_template).__module__.partition(".")[0]
-    if not (library == "cupy" or (library == "torch" and device_template.device.type == "cuda")):
-        return False
-    if not _has_triton():
+    is_on_gpu = library == "cupy" or (library == "torch" and device_template.device.type == "cuda")
+    if not (is_on_gpu and find_spec("triton")):
         return False
     import torch
 
@@ -55,17 +55,6 @@ def runs_kernel(device_template: Any, name: str, trial: Callable[[Any], bool]) -
         except Exception:
             _tried[key] = False
     return _tried[key]
-
-
-@functools.cache
-def _has_triton() -> bool:
-    """Return whether Triton is installed, and torch, which launches its kernels."""
-    try:
-        import torch  # noqa: F401 (is it there?)
-        import triton  # noqa: F401 (is it there?)
-    except ImportError:
-        return False
-    return True
 
 
 def reads_dtype_of(array: Any) -> bool:

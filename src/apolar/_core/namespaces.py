@@ -94,8 +94,8 @@ class DeviceCopies:
 
     def __init__(self, values: Any, copy: Callable[[Any, Any], Any] = to_device_of) -> None:
         self.values, self._copy = np.asarray(values), copy
-        # The namespace and device of the last copy, and the copy.
-        self._last_copy: tuple[Any, Any] | None = None
+        # The last copy, and its namespace and device.
+        self._last: tuple[Any, Any, Any] = (None, None, None)
 
     def __reduce__(self) -> tuple[type[DeviceCopies], tuple[Any, ...]]:
         return DeviceCopies, (self.values, self._copy)
@@ -104,11 +104,11 @@ class DeviceCopies:
         """Return the values on the device of an array."""
         if isinstance(array, np.ndarray) or sparse.issparse(array):
             return self.values
-        place = (namespace(array), array_api_compat.device(array))
-        last_copy = self._last_copy
-        if last_copy is None or last_copy[0] != place:
-            self._last_copy = last_copy = place, self._copy(self.values, array)
-        return last_copy[1]
+        place, last = (namespace(array), array_api_compat.device(array)), self._last
+        if last[1:] != place:
+            last = (self._copy(self.values, array), *place)
+            self._last = last
+        return last[0]
 
 
 def positions_to_device_of(positions: Any, array: Any) -> Any:

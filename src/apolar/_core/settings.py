@@ -14,11 +14,10 @@ class Settings:
     # --- search: samples of the rows (benchmarks/small_clusters) ---
     # Rows of a search, of comparisons and of checks. Starts that do not search see twice as many.
     sample_rows: int = 10_000
-    # Rows times parameters of a search, and of its continuation on a sample that is larger by `growth`.
+    # Rows times parameters up to which a search goes on with twice as many rows.
     work: int = 1_000_000
-    max_work: int = 4_000_000
+    # Rows per parameter: of any search, and of the samples on the way to all rows, each larger by `growth`.
     growth: int = 5
-    # Rows per parameter: of any search, and of the samples on the way to all rows.
     rows_per_parameter: int = 10
     approach_rows: int = 200
     # Rows of a merge tree that many candidates share, and of the start "mbhc": time grows with their square.
@@ -32,23 +31,17 @@ class Settings:
     # --- search: starts and races (benchmarks/small_clusters, benchmarks/generalise) ---
     overseeded_starts: int = 4
     seeds_per_component: int = 4
-    # Steps of EM: before and after a merger, from a start, and after a split, since the split of a large
-    # component has a low likelihood for some steps, even if it finds a cluster.
-    merge_steps: int = 5
-    short_steps: int = 10
-    split_steps: int = 15
-    # How many of a race are run to their optima, pairs are merged, rounds of split and merge are run, and
-    # contenders are run on all rows.
+    # Steps of EM in a race: of starts, of splits and of mergers, before the best of them are run on.
+    short_steps: int = 8
+    # How many of a race are run to their optima, pairs are merged, and rounds of split and merge are run.
     kept: int = 3
     # If at least this many starts reach the same optimum, there is no split and merge.
     agreeing: int = 4
-    # Log-likelihood: the least gain for which another round is run, the distance of mixtures that lead to the
-    # same optimum, and the standard errors within which a difference may be chance.
-    min_gain: float = 0.05
+    # Log-likelihood: the distance of mixtures that lead to the same optimum, and the standard errors within
+    # which a difference may be chance.
     same_optimum: float = 0.5
     chance_errors: float = 4.0
-    # Tolerances of EM on all rows and on a sample, and its most passes there.
-    tolerance: float = 1e-3
+    # EM in a search: its tolerance, the least gain for which another round is run, and its most passes.
     sample_tolerance: float = 0.1
     sample_passes: int = 300
     # The start "emem", and how many of its runs share a pass: with more, a pass is no faster.
@@ -101,7 +94,6 @@ class Settings:
     # the means and weights.
     stream_rows: int = 5000
     stream_rows_per_parameter: int = 20
-    stream_tolerance: float = 1e-2
     # Stepwise EM gives a batch its fraction of the rows so far, to this power, as its weight [cappe2009].
     forgetting: float = 0.8
     # The mixture of the moments replaces that of stepwise EM if a batch is likelier by this.
@@ -112,11 +104,8 @@ class Settings:
     # and of those that can still be the best.
     reach: float = 30.0
     final_reach: float = 10.0
-    # Steps before starts are ranked, the tolerance of plain runs, relative to the objective, and the mergers
-    # that are tried of a neighbour.
-    ranking_steps: int = 8
+    # The tolerance of plain runs, relative to the objective.
     relative_tolerance: float = 1e-7
-    merged_pairs: int = 5
     # Values of the rows for each parameter; the likelihood of fewer follows single values.
     values_per_parameter: int = 3
     # Without a prior, a component with a variance below this fraction of that of all rows has collapsed.
@@ -128,16 +117,6 @@ class Settings:
     neighbour_rows: int = 3000
     # Rows whose box the noise fills.
     box_rows: int = 20_000
-    # Rows whose density is above that of the noise by less than this factor may be noise.
-    noise_like: float = 5.0
-    # At least this many rows before a gap in the densities are looked at, to see whether they are noise too;
-    # a gap is a wide one if densities rise by this factor.
-    rows_before_gap: int = 5
-    wide_gap: float = 10.0
-    # Shares of noise from which one is looked for that agrees with the density of its rows; two that differ
-    # by less than this factor are one.
-    first_shares: tuple[float, ...] = (0.02, 0.5)
-    same_share: float = 1.25
     # The least and the most noise that a start begins with.
     min_share: float = 0.01
     max_share: float = 0.9
@@ -209,11 +188,6 @@ class Settings:
     volume_rows: float = 1.0
     volume_rounds: int = 2
     prior_floor: float = 1e-3
-    # Common axes of many columns: the most steps, the gain per row that ends them, and the correlation up to
-    # which axes are those of covariances.
-    majorisations: int = 100
-    min_axes_gain: float = 1e-9
-    same_axes: float = 1e-7
     # The least information of a row about an angle: that of axes of about the same variance is near zero.
     min_angle_information: float = 0.1
 

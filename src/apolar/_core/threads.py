@@ -3,41 +3,52 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 import os
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from importlib import import_module
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["default_threads", "loaded_libraries", "one_blas_thread", "run_in_threads", "submit"]
+__all__ = [
+    "default_threads",
+    "loaded_libraries",
+    "map_in_threads",
+    "one_blas_thread",
+    "run_in_threads",
+    "submit",
+]
 
 # The most threads of the pool. It starts one only when a call finds none idle.
 MAX_THREADS = 256
 
-
 # Emptied in a forked child, where the threads of the parent do not run.
 _POOL: list[ThreadPoolExecutor] = []
-_POOL_LOCK = threading.Lock()
+# Of the pool, and of the settings of BLAS.
+_LOCK = threading.Lock()
+# How many contexts of one BLAS thread each thread is in, and the settings before the first of them entered.
+_THREADS: Counter[int] = Counter()
+_SETTINGS: list[tuple[Any, int]] = []
 
 
 def thread_pool() -> ThreadPoolExecutor:
     """Return the pool of the process. How many threads run is up to the caller, by what it submits."""
-    with _POOL_LOCK:
+    with _LOCK:
         if not _POOL:
             _POOL.append(ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="apolar"))
         return _POOL[0]
 
 
 def _forget_threads() -> None:
-    """Forget the threads of the parent, in a forked child: they do not run there, and may have held locks."""
-    global _POOL_LOCK, _LOCK
+    """Forget the threads of the parent, in a forked child: they may have held the lock."""
+    global _LOCK
+    _LOCK = threading.Lock()
     _POOL.clear()
-    _POOL_LOCK, _LOCK = threading.Lock(), threading.Lock()
     for thread in set(_THREADS) - {threading.get_ident()}:
         del _THREADS[thread]
 
@@ -50,7 +61,7 @@ def submit(call: Callable[..., Any], *arguments: Any) -> Future[Any]:
     """Return a call by a thread of the pool, or by this thread, at once, if no other can be started."""
     future: Future[Any] = Future()
     # The pool keeps a call for which it could not start a thread, and may run it later.
-    waiting = deque([future])
+    waiting = [future]
 
     def run() -> None:
         try:
@@ -77,9 +88,6 @@ def run_in_threads(call: Callable[[], None], n_threads: int) -> None:
     The call takes work until none is left. So calls that have not begun when the one of this thread ends are
     left out: no thread waits for a thread, even if the calls of this function take up the whole pool.
     """
-    if n_threads <= 1:
-        call()
-        return
     others = [submit(call) for _ in range(n_threads - 1)]
     try:
         call()
@@ -91,16 +99,42 @@ def run_in_threads(call: Callable[[], None], n_threads: int) -> None:
             raise error
 
 
+def map_in_threads(
+    function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], n_threads: int
+) -> Iterator[Any]:
+    """Yield a function of each tuple of arguments, in their order, computed by `n_threads` threads."""
+    if n_threads == 1:
+        for call_arguments in arguments:
+            yield function(*call_arguments)
+        return
+    pending: deque[Future[Any]] = deque()
+    try:
+        for call_arguments in arguments:
+            # NumPy keeps np.errstate in the context: without the context of the caller, threads would warn.
+            pending.append(submit(contextvars.copy_context().run, function, *call_arguments))
+            # Never more calls than threads at a time.
+            if len(pending) >= n_threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        for call in pending:
+            call.cancel()
+        wait(pending)
+
+
 def default_threads() -> int:
     """Return one thread per processor, or fewer if BLAS is limited to fewer.
 
     It is limited by threadpoolctl, by its environment variables, and by joblib and Dask in their workers.
     """
-    try:
-        n_processors = len(os.sched_getaffinity(0))
-    except AttributeError:  # not on Linux
-        n_processors = os.cpu_count() or 1
-    return max(1, min(n_processors, _blas_threads(n_processors)))
+    is_linux = hasattr(os, "sched_getaffinity")
+    n_processors = len(os.sched_getaffinity(0)) if is_linux else os.cpu_count() or 1
+    with _LOCK:
+        # From before `one_blas_thread`.
+        settings = _SETTINGS if _THREADS else _blas_settings()
+        numbers = [number for _, number in settings if number]
+    return max(1, min([n_processors, *numbers]))
 
 
 @functools.cache
@@ -116,21 +150,10 @@ def loaded_libraries() -> list[dict[str, Any]]:
     return info
 
 
-_LOCK = threading.Lock()
-# How many contexts each thread is in, and the settings before the first of them entered.
-_THREADS: Counter[int] = Counter()
-_SETTINGS: list[tuple[Any, int]] = []
-
-
-def _blas_threads(default: int) -> int:
-    """Return the fewest threads that a BLAS library may use, from before `one_blas_thread`."""
-    with _LOCK:
-        if _THREADS:
-            numbers = [n_threads for _, n_threads in _SETTINGS]
-        else:
-            libraries = _libraries().lib_controllers
-            numbers = [library.num_threads for library in libraries if library.user_api == "blas"]
-    return min((number for number in numbers if number), default=default)
+def _blas_settings() -> list[tuple[Any, int]]:
+    """Return each BLAS library and the number of its threads."""
+    libraries = _libraries().lib_controllers
+    return [(library, library.num_threads) for library in libraries if library.user_api == "blas"]
 
 
 @contextlib.contextmanager
@@ -145,8 +168,7 @@ def one_blas_thread() -> Iterator[None]:
     me = threading.get_ident()
     with _LOCK:
         if not _THREADS:
-            libraries = [library for library in _libraries().lib_controllers if library.user_api == "blas"]
-            _SETTINGS[:] = [(library, library.num_threads) for library in libraries]
+            _SETTINGS[:] = _blas_settings()
         _THREADS[me] += 1
         if _THREADS[me] == 1:
             for library, _ in _SETTINGS:

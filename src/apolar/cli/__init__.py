@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from apolar.cli.console import BadInput, Interrupted, error_message, escape, escape_lines
 from apolar.cli.decompose import decompose
-from apolar.cli.errors import BadInput, Interrupted, error_message, escape, escape_lines
 from apolar.cli.fit import fit
 from apolar.cli.output import WRITTEN
 from apolar.cli.predict import predict

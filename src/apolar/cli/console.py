@@ -1,11 +1,16 @@
-"""Bars and tables in the terminal."""
+"""What a person sees in the terminal: lines that cannot steer it, errors, bars and tables."""
 
 from __future__ import annotations
 
-import time
+import difflib
+import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from apolar.cli.errors import escape
+import click
+
+from apolar.exceptions import ColumnError, ComponentError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,6 +20,107 @@ if TYPE_CHECKING:
 
 # The width in characters, if the output is not a terminal.
 FILE_WIDTH = 110
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+class TableError(ValueError):
+    """A problem with the user's file or request; its message is one line that names the remedy."""
+
+
+class OneLine(click.ClickException):
+    """An error of one line, whatever names and strings of files are in it."""
+
+    def format_message(self) -> str:
+        """Return the line."""
+        return escape(self.message)
+
+
+class BadInput(OneLine):
+    """Bad input: one line, exit code 2."""
+
+    exit_code = 2
+
+
+class Interrupted(OneLine):
+    """Interrupted by the user; the message says what was saved: one line, exit code 130."""
+
+    exit_code = 130
+
+
+def error_message(error: BaseException) -> str:
+    """Return what the command line says of an error of the library."""
+    if isinstance(error, ComponentError):
+        return f"Cluster {error.component + 1} {error.problem}"
+    if isinstance(error, ColumnError):
+        return f"{error} Columns are chosen with --columns."
+    return str(error) or "There is not enough memory: take fewer rows or columns."
+
+
+def not_found(path: Path) -> str:
+    """Return what is said of a file that is not there: perhaps one of a similar name is."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f"There is no folder {shown_path(folder)}: check the name."
+    close = difflib.get_close_matches(path.name, names_in(folder), n=3, cutoff=0.7)
+    guess = f"did you mean {' or '.join(repr(str(folder / other)) for other in close)}?" if close else ""
+    return f"There is no file {shown_path(path)}: {guess or 'check the name and the folder.'}"
+
+
+def names_in(folder: Path) -> list[str]:
+    """Return the names of the files in a folder; none if it cannot be read."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def escape(text: str) -> str:
+    """Return text in which control characters have no effect, on one line."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def escape_lines(text: str) -> str:
+    """Return lines of text in which control characters have no effect."""
+    return "\n".join(map(escape, text.split("\n")))
+
+
+def shown_path(path: Path) -> str:
+    """Return a path on one line."""
+    return str(path) if str(path).isprintable() else repr(str(path))
+
+
+def quote(text: str) -> str:
+    """Return a string from a file in quotes, shortened, on one line."""
+    return repr(text if len(text) <= 40 else f"{text[:39]}…")
+
+
+def join_list(members: Sequence[str], *, shown: int = 5) -> str:
+    """Return "a, b and c", or "a, b and 7 more" if there are more members than are shown."""
+    first = list(members[:shown])
+    last = f"{len(members) - shown:,} more" if len(members) > shown else first.pop()
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def count_noun(number: int, noun: str) -> str:
+    """Return "1 row" or "2,000 rows"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def size_text(n_bytes: float) -> str:
+    """Return a number of bytes with its unit."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.3g} TB"
+
+
+# --- consoles -------------------------------------------------------------------------------------
 
 
 def new_console(*, stderr: bool = False) -> Console:
@@ -50,9 +156,7 @@ class Bar:
 
     def __init__(self) -> None:
         self.console = new_console(stderr=True)
-        self.bar: Progress | None = None
-        self.task: Any = None
-        self._what, self._began, self._first = "", 0.0, 0
+        self.progress: Progress | None = None
 
     def __enter__(self) -> Bar:
         return self
@@ -65,35 +169,31 @@ class Bar:
         self.end()
         if not self.console.is_terminal:
             return
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-        columns = [TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[what]}")]
-        self.bar = Progress(
-            columns[0], BarColumn(), columns[1], TimeElapsedColumn(), console=self.console, transient=True
+        self.progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[note]}", markup=False),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=self.console,
+            transient=True,
         )
-        self.task = self.bar.add_task(what, total=total, what="")
-        self.bar.start()
+        self.progress.add_task(what, total=total, note="")
+        self.progress.start()
 
-    def step(self, done: float | None, what: str = "") -> None:
+    def step(self, done: float | None, note: str = "", **changes: Any) -> None:
         """Move the bar."""
-        if self.bar is not None:
-            self.bar.update(self.task, completed=done, what=what)
+        if self.progress is not None:
+            self.progress.update(self.progress.task_ids[0], completed=done, note=note, **changes)
 
     def candidates(self, what: str, done: int, total: int) -> None:
-        """Move the bar of candidates that are compared: how many are done, and how long the others take."""
-        now = time.monotonic()
-        if what != self._what:
-            self.begin(what, total)
-            self._what, self._began, self._first = what, now, done
-        left = ""
-        if self._first < done < total:
-            seconds = (now - self._began) / (done - self._first) * (total - done)
-            left = f", about {f'{seconds:.0f} s' if seconds < 90 else f'{seconds / 60:.0f} min'} left"
-        self.step(done, f"{done} of {total} candidates{left}")
+        """Move the bar of candidates that are compared."""
+        self.step(done, f"{done} of {total} candidates", description=what, total=total)
 
     def end(self) -> None:
         """Remove the bar."""
-        if self.bar is not None:
-            self.bar.stop()
-            self.bar = None
-        self._what = ""
+        if self.progress is not None:
+            self.progress.stop()
+            self.progress = None

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import line
-from apolar.cli.errors import BadInput, not_found
+from apolar.cli.console import BadInput, line, not_found
 from apolar.cli.options import METHOD
 
 if TYPE_CHECKING:

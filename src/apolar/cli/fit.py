@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import Bar, line, new_console, new_grid
-from apolar.cli.errors import BadInput, escape
+from apolar.cli.console import BadInput, Bar, escape, line, new_console, new_grid
 from apolar.cli.labels import (
     appended_text,
     check_rereadable,

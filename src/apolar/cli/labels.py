@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from apolar.cli.errors import BadInput
+from apolar.cli.console import BadInput
 
 if TYPE_CHECKING:
     import polars as pl
@@ -113,16 +113,15 @@ def appended_text(
         How the files were read: parameters of `read_options`, and others of `read_table`.
     """
     from apolar.cli.tables.formats import expand_folders, open_table
-    from apolar.cli.tables.read import read_options
 
-    options = read_options(reading.get("encoding"), reading.get("na_values") or (), reading.get("sheet"))
+    options = {name: reading[name] for name in ("encoding", "na_values", "sheet")}
     files = expand_folders(list(sources))
     labels = _LabelsInOrder(label_frames(model, table, level))
-    with open_table(files[0], None, options) as first:
+    with open_table(files[0], **options) as first:
         names, separator = [column.name for column in first.columns], first.separator
     header = [*names, *_free_names(labels.names, names)]
     for source in files:
-        with open_table(source, None, options) as content:
+        with open_table(source, **options) as content:
             if ([column.name for column in content.columns], content.separator) != (names, separator):
                 raise BadInput(
                     f"{source} has other columns or another delimiter than {sources[0]}: "
@@ -218,7 +217,7 @@ def outlier_text(
     import numpy as np
     import polars as pl
 
-    from apolar.estimator.outliers import OutlierRule
+    from apolar.estimator.marginals import OutlierRule
     from apolar.mixture.conditional import min_distances
 
     rule = OutlierRule.of(model, 0.05)  # for its means and covariances, which do not depend on the level

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from apolar.cli.errors import BadInput, not_found
+from apolar.cli.console import BadInput, not_found
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

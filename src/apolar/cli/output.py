@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from apolar.cli.errors import BadInput
+from apolar.cli.console import BadInput
 
 # The key, in the context of a command, of the files that have been written: a later error names them.
 WRITTEN = "apolar.written"

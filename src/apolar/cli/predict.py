@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import Bar
-from apolar.cli.errors import BadInput, escape
+from apolar.cli.console import BadInput, Bar, escape
 from apolar.cli.fit import provenance, why_no_report
 from apolar.cli.labels import (
     appended_text,

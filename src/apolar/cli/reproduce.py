@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from apolar.cli.console import Bar, line, new_console
-from apolar.cli.errors import BadInput, Interrupted
+from apolar.cli.console import BadInput, Bar, Interrupted, line, new_console
 
 # Where `all` goes, unless a folder is given.
 FOLDER = "reproduced"

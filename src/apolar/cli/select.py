@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import Bar
-from apolar.cli.errors import escape, escape_lines
+from apolar.cli.console import Bar, escape, escape_lines
 from apolar.cli.options import (
     check_sources,
     column_names,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import Bar, line, new_console, new_grid
-from apolar.cli.errors import BadInput, escape, not_found
+from apolar.cli.console import BadInput, Bar, escape, line, new_console, new_grid, not_found
 from apolar.cli.options import ALL, check_sources, column_names, numbers_of_components, table_options
 from apolar.cli.output import Output
 

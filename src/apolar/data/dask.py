@@ -16,10 +16,18 @@ from dask.utils import parse_bytes
 from scipy import sparse
 
 from apolar._core.arrays import IndexArray
-from apolar.data.arrays import sample_positions, stack_chunks, take_both
-from apolar.data.checks import check_values, check_weights, table_shape
-from apolar.data.rows import CHUNK_SIZE, MAX_SAMPLE_VALUES, ArrayRows, RowFunction, Rows, add_up
-from apolar.data.sources import source_kind
+from apolar.data.chunks import Chunk, RowFunction, require_table
+from apolar.data.row_arrays import sample_positions, stack_chunks
+from apolar.data.rows import (
+    CHUNK_SIZE,
+    MAX_SAMPLE_VALUES,
+    ArrayRows,
+    Rows,
+    RowsPerChunk,
+    add_up,
+    stored_rows,
+)
+from apolar.data.sources import check_columns, source_kind
 
 # The number of sums that one task adds up, and of partitions per thread that are too few to be merged.
 FAN_IN = 8
@@ -27,30 +35,28 @@ FAN_IN = 8
 MAX_TASK_BYTES = 2**11
 
 
-def from_dask(X: Any, sample_weight: Any = None) -> DaskRows:
+def from_dask(X: Any) -> DaskRows:
     """Return the rows of an array or a dataframe of Dask, without computing anything.
 
     Parameters
     ----------
     X : dask array or dask dataframe, shape (n_samples, n_features)
         Chunk sizes need not be known.
-    sample_weight : dask array, dask series or array_like, shape (n_samples,), optional
 
     Returns
     -------
     rows : DaskRows
     """
     if isinstance(X, da.Array):
-        _, n_features = table_shape(X)
+        require_table(X.shape)
+        n_features = X.shape[1]
         if np.isnan(n_features):
             raise ValueError("The number of columns of X is not known: call X.compute_chunk_sizes() first.")
-        if len(X.chunks[1]) > 1:
-            X = X.rechunk({1: -1})
+        X = X.rechunk({1: -1})
+        rows = DaskRows(X, n_features)
         # This marks the rows as sparse; how many values their blocks store is known only where these are.
-        row_size = float(n_features) if sparse.issparse(X._meta) else None
-        return DaskRows(
-            lambda: open_partitions(X, sample_weight, n_features), n_features, X, row_size=row_size
-        )
+        rows.row_size = float(n_features) if sparse.issparse(X._meta) else None
+        return rows
     # The class is asked, not X: a Delayed has every attribute.
     if not (hasattr(type(X), "map_partitions") and hasattr(type(X), "ndim")):
         raise TypeError(
@@ -62,8 +68,7 @@ def from_dask(X: Any, sample_weight: Any = None) -> DaskRows:
     if not len(X.columns):
         raise ValueError("X has no columns.")
     names = tuple(X.columns) if all(isinstance(name, str) for name in X.columns) else None
-    n_features = len(X.columns)
-    return DaskRows(lambda: open_partitions(X, sample_weight, n_features, names), n_features, X, names)
+    return DaskRows(X, len(X.columns), names)
 
 
 class DaskRows(Rows):
@@ -73,66 +78,72 @@ class DaskRows(Rows):
 
     Parameters
     ----------
-    open_partitions : callable
-        Returns the partitions; called once, when they are needed.
+    collection : dask array or dataframe, or Partitions
+        Its partitions are looked at only when they are needed.
     n_features : int
-    collection : dask array or dataframe, optional
-        The collection that `map_lazily` maps over; None for a sample.
     names : tuple of str, optional
-    row_size : float, optional
     """
 
     can_take = True
     is_distributed = True
 
-    def __init__(
-        self,
-        open_partitions: Callable[[], Partitions],
-        n_features: int,
-        collection: Any = None,
-        names: tuple[str, ...] | None = None,
-        row_size: float | None = None,
-    ) -> None:
-        self._partitions = functools.cache(open_partitions)
-        self._n_features, self._collection = n_features, collection
-        self.names, self.row_size = names, row_size
+    def __init__(self, collection: Any, n_features: int, names: tuple[str, ...] | None = None) -> None:
+        self._collection, self.n_features, self.names = collection, n_features, names
+        self._partitions = functools.cache(functools.partial(self._open, None))
 
-    @property
-    def n_features(self) -> int:
-        """The number of columns."""
-        return self._n_features
+    def with_weights(self, sample_weight: Any) -> Rows:
+        """Return the rows with weights: a Dask array, a Dask series or an array_like, shape (n_samples,)."""
+        self._partitions = functools.cache(functools.partial(self._open, sample_weight))
+        return self
+
+    def _open(self, sample_weight: Any) -> Partitions:
+        """Return the partitions and their weights, merged if that saves time."""
+        if isinstance(self._collection, Partitions):
+            return self._collection
+        parts, is_held = _held_parts(self._collection)
+        rows = Partitions(parts, self.n_features, self.names, _known_lengths(self._collection))
+        if sample_weight is not None:
+            weights, _ = _held_parts(_aligned_weights(sample_weight, rows))
+            pairs = list(zip(parts, weights, strict=True))
+            rows = Partitions(pairs, self.n_features, self.names, rows.lengths, is_weighted=True)
+        return rows.merge() if is_held else rows
 
     @property
     def n_rows(self) -> int:
         """The number of rows with weight; without known chunk sizes, one pass counts them."""
-        return int(self._partitions().counts[:, 1].sum())
+        return int(self._partitions().counts.sum())
 
-    def reduce(
-        self, function: RowFunction, n_threads: int = 1, chunk_rows: int | Callable[[Rows], int] | None = None
-    ) -> list[Any]:
-        """Return the sums of what a function returns for chunks, where they are; Dask divides the work.
+    def results(
+        self, function: RowFunction, n_threads: int, size: RowsPerChunk, *, adds: bool
+    ) -> Iterator[Any]:
+        """Yield the results of the partitions, in their order; Dask divides the work.
 
-        The sums of the partitions are added in a tree, in their order.
+        The sums of the partitions are added in a tree; other results are fetched one partition at a time.
         """
         del n_threads
-        partitions, add = self._partitions(), dask.delayed(add_up, pure=False)
-        layer = partitions.apply(functools.partial(_reduce_rows, function=function, chunk_rows=chunk_rows))
+        call = functools.partial(_results_in, function=function, size=size, adds=adds)
+        layer = self._partitions().apply(call)
+        if not adds:
+            for task in layer:
+                yield from task.compute()
+            return
+        add = dask.delayed(add_up, pure=False)
         while len(layer) > FAN_IN:
             layer = [add(layer[i : i + FAN_IN]) for i in range(0, len(layer), FAN_IN)]
-        sums = add_up(dask.compute(*layer))
-        if sums is None:
-            raise ValueError(partitions.message_if_empty())
-        return sums
+        yield from (sums for sums in dask.compute(*layer) if sums is not None)
 
-    def first(self, function: RowFunction) -> Any:
-        """Return a function of the first chunk, of the first partition that has one."""
+    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
+        """Yield chunks and their weights; the partitions are fetched one at a time."""
+        return self.results(stored_rows, 1, size, adds=False)
+
+    def take(self, positions: Any) -> tuple[Any, Any]:
+        """Return the rows at ascending positions among those with weight, and their weights or None."""
         partitions = self._partitions()
-        of_rows = functools.partial(_first_result, function=function)
-        for i in range(len(partitions.parts)):
-            (result,) = dask.compute(*partitions.apply(of_rows, [(i,)]))
-            if result is not None:
-                return result
-        raise ValueError(partitions.message_if_empty())
+        positions, starts = np.arange(self.n_rows)[positions], partitions.starts
+        local = np.split(positions, np.searchsorted(positions, starts[1:]))
+        calls = [(i, local[i] - starts[i]) for i in range(len(local)) if len(local[i])]
+        # Without positions, the first partition shows the type of the rows.
+        return stack_chunks(dask.compute(*partitions.apply(_take_rows, calls or [(0, local[0])])))
 
     def systematic_sample(self, step: int) -> Rows:
         """Return one of every `step` rows, the same as if these rows were in memory."""
@@ -142,33 +153,16 @@ class DaskRows(Rows):
         if n_values <= (MAX_SAMPLE_VALUES if _client() is None else CHUNK_SIZE):
             return ArrayRows(*self.take(sample_positions(0, self.n_rows, step)))
         calls = [(i, start, step) for i, start in enumerate(partitions.starts.tolist())]
-        parts = partitions.apply(_sample_rows, calls)
-        sample = Partitions(parts, self.n_features, partitions.is_weighted)
+        sample = Partitions(
+            partitions.apply(_sample_rows, calls), self.n_features, is_weighted=partitions.is_weighted
+        )
         if n_values <= MAX_SAMPLE_VALUES:
             # Otherwise each pass would compute all rows again, or read them from files, to sample them.
-            sample.parts = list(dask.persist(*parts))
+            sample.parts = list(dask.persist(*sample.parts))
             sample = sample.merge()
-        return DaskRows(lambda: sample, self.n_features, row_size=self.row_size)
-
-    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
-        """Yield chunks and their weights; the partitions are fetched one at a time."""
-        partitions = self._partitions()
-        for i in range(len(partitions.parts)):
-            (pair,) = dask.compute(*partitions.apply(_values_and_weights, [(i,)]))
-            yield from ArrayRows(*pair).read(size)
-
-    def take(self, positions: Any) -> tuple[Any, Any]:
-        """Return the rows at some positions among those with weight, and their weights or None."""
-        partitions = self._partitions()
-        if isinstance(positions, slice):
-            positions = np.arange(self.n_rows)[positions]
-        order = np.argsort(positions, kind="stable")
-        ascending, starts = np.asarray(positions)[order], partitions.starts
-        local = np.split(ascending, np.searchsorted(ascending, starts[1:]))
-        calls = [(i, local[i] - starts[i]) for i in range(len(local)) if len(local[i])]
-        # Without positions, the first partition shows the type of the rows.
-        pairs = dask.compute(*partitions.apply(_take_rows, calls or [(0, local[0])]))
-        return take_both(*stack_chunks(pairs), np.argsort(order))
+        rows = DaskRows(sample, self.n_features)
+        rows.row_size = self.row_size
+        return rows
 
     def map_lazily(self, function: Callable[[Any], Any], n_columns: int | None, dtype: Any) -> Any:
         """Return a function of the checked rows of each partition, as a Dask array that is not computed yet.
@@ -176,23 +170,13 @@ class DaskRows(Rows):
         The function returns an array of this dtype: one value per row, or `n_columns` values if these are
         not None.
         """
-        X, n_features = self._collection, self.n_features
-
-        def of_rows(rows: ArrayRows) -> Any:
-            return function(check_values(rows.values, n_features, rows.first_row, allows_missing=True)[0])
-
-        task = PartitionTask(of_rows, n_features, self.names)
-        meta = np.zeros((0,) if n_columns is None else (0, n_columns), dtype=dtype)
-        if not isinstance(X, da.Array):
-            return X.map_partitions(task, meta=meta)
-        first_rows = _first_rows(_known_lengths(X), X.numblocks[0])
-
-        def of_block(block: Any, block_id: tuple[int, ...]) -> Any:
-            return task(block, block_id[0], first_rows[block_id[0]])
-
-        chunks = X.chunks[:1] if n_columns is None else (X.chunks[0], (n_columns,))
-        drop_axis = 1 if n_columns is None else None
-        return X.map_blocks(of_block, dtype=dtype, chunks=chunks, drop_axis=drop_axis, meta=meta)
+        lengths = _known_lengths(self._collection)
+        partitions = Partitions(_parts(self._collection), self.n_features, self.names, lengths)
+        tasks = partitions.apply(functools.partial(_checked_values, function=function))
+        columns = () if n_columns is None else (n_columns,)
+        n_rows = [np.nan] * len(tasks) if lengths is None else lengths.tolist()
+        blocks = [da.from_delayed(tasks[i], (n, *columns), dtype=dtype) for i, n in enumerate(n_rows)]
+        return da.concatenate(blocks)
 
 
 # --- the partitions of a collection ------------------------------------------------
@@ -207,44 +191,38 @@ class Partitions:
     parts : list
         Of Delayed arrays or dataframes; or of pairs of one and its weights or None.
     n_features : int
-    is_weighted : bool
-        Whether the user gave weights.
-    lengths : ndarray of int, shape (n_partitions,), or None
-        The number of rows of each partition; None if it is not known yet.
     names : tuple of str or None
         The names of the columns that partitions must have, if they are dataframes.
+    lengths : ndarray of int, shape (n_partitions,), or None
+        The number of rows of each partition; None if it is not known yet.
+    is_weighted : bool
+        Whether the user gave weights.
     """
 
     parts: list[Any]
     n_features: int
-    is_weighted: bool = False
-    lengths: IndexArray | None = None
     names: tuple[str, ...] | None = None
+    lengths: IndexArray | None = None
+    is_weighted: bool = False
     # Not functools.cached_property: before Python 3.12 all instances share its lock, which would be held
     # while a cluster counts, and fits in several threads of a worker would deadlock.
     _counts: IndexArray | None = None
 
     @property
     def counts(self) -> IndexArray:
-        """The number of rows of each partition, and of those with weight, shape (n_partitions, 2)."""
+        """The number of rows with weight of each partition, shape (n_partitions,)."""
         if self._counts is None:
             if self.lengths is None or self.is_weighted:
-                self._counts = np.array(dask.compute(*self.apply(_count_rows)), dtype=np.int64)
-                self.lengths = self._counts[:, 0]
+                pairs = np.array(dask.compute(*self.apply(_count_rows)), dtype=np.int64)
+                self.lengths, self._counts = pairs[:, 0], pairs[:, 1]
             else:
-                self._counts = np.stack([self.lengths, self.lengths], axis=1)
+                self._counts = self.lengths
         return self._counts
 
     @property
     def starts(self) -> IndexArray:
         """The position of the first row of each partition, among the rows with weight."""
-        return np.cumsum(self.counts[:, 1]) - self.counts[:, 1]
-
-    def message_if_empty(self) -> str:
-        """Return the error message for partitions without any row to sum over."""
-        if self.is_weighted and self.counts[:, 0].any():
-            return "The weights of the rows are all zero."
-        return "X has no rows."
+        return np.cumsum(self.counts) - self.counts
 
     def apply(self, function: Callable[..., Any], calls: list[tuple[Any, ...]] | None = None) -> list[Any]:
         """Return a function of the rows of partitions, not computed yet.
@@ -252,14 +230,19 @@ class Partitions:
         A call is the index of a partition, and further arguments of the function. By default, there is one
         call for each partition.
         """
-        task = dask.delayed(PartitionTask(function, self.n_features, self.names), pure=False, traverse=False)
+        task = dask.delayed(self._task(function), pure=False, traverse=False)
         parts = self._numbered_parts()
         return [task(*parts[i], *arguments) for i, *arguments in calls or [(i,) for i in range(len(parts))]]
 
+    def _task(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return functools.partial(_call, function=function, n_features=self.n_features, names=self.names)
+
     def _numbered_parts(self) -> list[tuple[Any, int, int | None]]:
         """Return each partition, its index, and the index of its first row if that is known."""
-        n_parts = len(self.parts)
-        return list(zip(self.parts, range(n_parts), _first_rows(self.lengths, n_parts), strict=True))
+        first_rows: list[Any] = [None] * len(self.parts)
+        if self.lengths is not None:
+            first_rows = (np.cumsum(self.lengths) - self.lengths).tolist()
+        return list(zip(self.parts, range(len(self.parts)), first_rows, strict=True))
 
     def merge(self) -> Partitions:
         """Return partitions that a cluster holds as one for each thread of its workers, in their order.
@@ -270,38 +253,30 @@ class Partitions:
         n_merged = max(1, sum(_client().nthreads().values()))
         if len(self.parts) <= FAN_IN * n_merged:
             return self
-        lengths = self.counts[:, 0] if self.lengths is None else self.lengths
+        lengths = self.counts if self.lengths is None else self.lengths
         if 8 * self.n_features * lengths.sum() > n_merged * parse_bytes(dask.config.get("array.chunk-size")):
             return self
-        task = PartitionTask(_values_and_weights, self.n_features, self.names)
-        join, parts = dask.delayed(_merge, pure=False), self._numbered_parts()
+        task = self._task(_stored)
+        join, parts = dask.delayed(_join, pure=False), self._numbered_parts()
         groups = np.array_split(np.arange(len(parts)), n_merged)
         merged = dask.persist(*(join(task, [parts[i] for i in group]) for group in groups))
         n_rows = np.array([lengths[group].sum() for group in groups])
-        return Partitions(list(merged), self.n_features, self.is_weighted, n_rows)
+        return Partitions(list(merged), self.n_features, None, n_rows, self.is_weighted)
 
 
-def open_partitions(
-    X: Any, sample_weight: Any, n_features: int, names: tuple[str, ...] | None = None
-) -> Partitions:
-    """Return the partitions of an array or a dataframe and their weights, merged if that saves time."""
-    parts, is_held = _parts(X)
-    rows = Partitions(parts, n_features, lengths=_known_lengths(X), names=names)
-    if sample_weight is not None:
-        weights, _ = _parts(_aligned_weights(sample_weight, rows))
-        pairs = list(zip(parts, weights, strict=True))
-        rows = Partitions(pairs, n_features, is_weighted=True, lengths=rows.lengths, names=names)
-    return rows.merge() if is_held else rows
+def _parts(X: Any) -> list[Any]:
+    """Return the partitions of a collection."""
+    # This optimises the graph once.
+    delayed = X.to_delayed()
+    return list(getattr(delayed, "flat", delayed))
 
 
-def _parts(X: Any) -> tuple[list[Any], bool]:
+def _held_parts(X: Any) -> tuple[list[Any], bool]:
     """Return the partitions of a collection, and whether a cluster holds them, or what they are made of.
 
     If the data are inside the graph, they are sent to the cluster now, and not again in every pass.
     """
-    # This optimises the graph once.
-    delayed = X.to_delayed()
-    parts = list(getattr(delayed, "flat", delayed))
+    parts = _parts(X)
     if _client() is None:
         return parts, False
     from distributed import futures_of
@@ -309,10 +284,7 @@ def _parts(X: Any) -> tuple[list[Any], bool]:
     if len(futures_of(X)) >= len(parts):
         return parts, True
     graph = dict(parts[0].__dask_graph__())
-    n_bytes = X.nbytes if isinstance(X, da.Array) else np.nan
-    # A graph that only makes the data is smaller than they are.
-    max_bytes = MAX_TASK_BYTES * len(graph) if np.isnan(n_bytes) else n_bytes / 2
-    if len(cloudpickle.dumps(graph)) <= max_bytes:
+    if len(cloudpickle.dumps(graph)) <= MAX_TASK_BYTES * len(graph):
         return parts, False
     with warnings.catch_warnings():
         # Dask warns of large graphs because they are usually sent again and again; this one is sent once.
@@ -328,12 +300,9 @@ def _client() -> Any:
 
 def _aligned_weights(sample_weight: Any, rows: Partitions) -> Any:
     """Return the weights as a Dask array in the partitions of the rows."""
-    if not hasattr(sample_weight, "__dask_graph__"):
-        sample_weight = da.from_array(np.asarray(sample_weight), chunks=-1)
-    elif getattr(sample_weight, "ndim", None) != 1:
+    sample_weight = da.asarray(sample_weight)
+    if sample_weight.ndim != 1:
         raise ValueError("sample_weight must be of one dimension: an array or a series of Dask.")
-    elif not isinstance(sample_weight, da.Array):
-        sample_weight = sample_weight.to_dask_array()
     is_known = _known_lengths(sample_weight) is not None
     if sample_weight.numblocks[0] == len(rows.parts) and not (is_known and rows.lengths is not None):
         # Each task checks that its weights have the length of its partition.
@@ -341,7 +310,7 @@ def _aligned_weights(sample_weight: Any, rows: Partitions) -> Any:
     if not is_known:
         # compute_chunk_sizes writes into the array it is called on: the user's stays as it is.
         sample_weight = sample_weight.copy().compute_chunk_sizes()
-    lengths = rows.counts[:, 0].tolist()
+    lengths = rows.counts.tolist()
     if sample_weight.shape != (sum(lengths),):
         raise ValueError(f"sample_weight must have shape ({sum(lengths)},); got {sample_weight.shape}.")
     return sample_weight.rechunk((tuple(lengths),))
@@ -353,107 +322,93 @@ def _known_lengths(X: Any) -> IndexArray | None:
     return np.array(X.chunks[0], dtype=np.int64) if is_known else None
 
 
-def _first_rows(lengths: IndexArray | None, n_partitions: int) -> list[Any]:
-    """Return the index of the first row of each partition, or None for each."""
-    return [None] * n_partitions if lengths is None else (np.cumsum(lengths) - lengths).tolist()
-
-
 # --- functions that run where a partition is ---------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class PartitionTask:
-    """A function of the rows of a partition and further arguments, called where the partition is.
+def _call(
+    part: Any,
+    index: int,
+    first_row: int | None,
+    *arguments: Any,
+    function: Callable[..., Any],
+    n_features: int,
+    names: tuple[str, ...] | None,
+) -> Any:
+    """Return a function of the rows of a partition and of further arguments.
 
-    `n_features` and `names` are the expected number of columns and, if known, their names.
+    Parameters
+    ----------
+    part : array or dataframe, or a pair of one and its weights
+    index : int
+        The number of the partition, for messages.
+    first_row : int or None
+        The index of its first row; None if it is not known.
+    *arguments
+        Of the function, after the rows.
+    function : callable
+    n_features : int
+        The expected number of columns.
+    names : tuple of str or None
+        The expected names of the columns.
     """
-
-    # Dask makes the keys of its tasks from this name; without it, from the text of all fields.
-    __name__ = "apolar-rows"
-
-    function: Callable[..., Any]
-    n_features: int
-    names: tuple[str, ...] | None
-
-    def __call__(
-        self, part: Any, index: int | None = None, first_row: int | None = None, *arguments: Any
-    ) -> Any:
-        """Return the function of a partition; its index and its first row are for messages."""
-        try:
-            return self.function(self._rows(part, index, first_row or 0), *arguments)
-        except (TypeError, ValueError) as error:
-            if first_row is not None or getattr(error, "row", None) is None:
-                raise
-            # The number of rows in the partitions before this one is not known.
-            partition = "their partition" if index is None else f"partition {index}"
-            raise type(error)(f"{error} Rows are counted from the first of {partition}.") from error
-
-    def _rows(self, part: Any, index: int | None, first_row: int) -> ArrayRows:
-        """Return the rows of a partition, after checking their columns and weights."""
-        part, weights = part if isinstance(part, tuple) else (part, None)
-        rows = source_kind(part).open(part, None)
-        if rows.device_template is not None:
+    part, weights = part if isinstance(part, tuple) else (part, None)
+    try:
+        rows = source_kind(part).open(part)
+        check_columns(rows, n_features, names, f"Partition {index}")
+        if not isinstance(rows, ArrayRows) or rows.device_template is not None:
             library = type(part).__module__.partition(".")[0]
             raise TypeError(
                 f"The blocks of X are of {library}: a cluster works with those of NumPy. Pass "
                 "X.map_blocks(numpy.asarray)."
             )
-        if rows.n_features != self.n_features:
-            raise ValueError(f"Partition {index} of X has {rows.n_features} columns, not {self.n_features}.")
-        if rows.names is not None and self.names is not None and rows.names != self.names:
+        rows = ArrayRows(rows.values, first_row=first_row or 0)
+        if weights is not None and np.shape(weights) != (rows.n_rows,):
             raise ValueError(
-                "A partition of X has other columns than X, or in another order: "
-                f"{', '.join(rows.names)[:200]}; {', '.join(self.names)[:200]}. Select them by name in each "
-                "partition: X.map_partitions(lambda part: part[names])."
+                f"Partition {index} has {rows.n_rows} rows, and its sample_weight is of shape "
+                f"{np.shape(weights)}: give X and sample_weight the same partitions."
             )
-        values, _ = rows.take(slice(None))
-        if values.dtype.kind == "O":
-            values, _ = check_values(values, self.n_features, first_row, allows_missing=True)
-        if weights is not None:
-            if np.shape(weights) != (rows.n_rows,):
-                raise ValueError(
-                    f"Partition {index} has {rows.n_rows} rows, and its sample_weight is of shape "
-                    f"{np.shape(weights)}: give X and sample_weight the same partitions."
-                )
-            weights = check_weights(weights, values, first_row)
-        return ArrayRows(values, weights, first_row=first_row)
+        return function(rows if weights is None else rows.with_weights(weights), *arguments)
+    except (TypeError, ValueError) as error:
+        if first_row is not None or getattr(error, "row", None) is None:
+            raise
+        # The number of rows in the partitions before this one is not known.
+        raise type(error)(f"{error} Rows are counted from the first of partition {index}.") from error
 
 
-def _reduce_rows(rows: ArrayRows, function: RowFunction, chunk_rows: Any) -> list[Any] | None:
-    """Return the sums over a partition; None for no rows."""
-    return add_up(result for _, result in rows.results(function, 1, chunk_rows))
+def _results_in(rows: Rows, function: RowFunction, size: RowsPerChunk, *, adds: bool) -> Any:
+    """Return the results of the chunks of a partition, or their sums."""
+    results = rows.results(function, 1, rows.size_of_chunks(size), adds=adds)
+    return add_up(results) if adds else list(results)
 
 
-def _first_result(rows: ArrayRows, function: RowFunction) -> Any:
-    """Return what a function returns for the first chunk with a result; None for no rows."""
-    results = rows.results(function, 1, max(1, CHUNK_SIZE // rows.n_features))
-    return next((result for _, result in results if result is not None), None)
+def _stored(rows: Rows) -> tuple[Any, Any]:
+    """Return all rows and their weights or None, with those of weight zero."""
+    source = getattr(rows, "source", rows)
+    return source.values, rows.weights
 
 
-def _values_and_weights(rows: ArrayRows) -> tuple[Any, Any]:
-    return rows.values, rows.weights
-
-
-def _merge(task: PartitionTask, numbered_parts: list[tuple[Any, ...]]) -> tuple[Any, Any]:
+def _join(task: Callable[..., Any], numbered_parts: list[tuple[Any, ...]]) -> tuple[Any, Any]:
     """Return the rows and the weights of several partitions as those of one."""
     return stack_chunks(task(*part) for part in numbered_parts)
 
 
-def _weighted_positions(rows: ArrayRows) -> IndexArray:
-    return np.arange(rows.n_rows) if rows.weights is None else np.flatnonzero(rows.weights > 0)
-
-
-def _count_rows(rows: ArrayRows) -> tuple[int, int]:
+def _count_rows(rows: Rows) -> tuple[int, int | None]:
     """Return the number of rows, and of those with weight."""
-    return rows.n_rows, len(_weighted_positions(rows))
+    return _stored(rows)[0].shape[0], rows.n_rows
 
 
-def _take_rows(rows: ArrayRows, positions: IndexArray) -> tuple[Any, Any]:
+def _take_rows(rows: Rows, positions: IndexArray) -> tuple[Any, Any]:
     """Return the rows at some positions among those with weight, and their weights or None."""
-    return rows.take(_weighted_positions(rows)[positions])
+    return rows.take(positions)
 
 
-def _sample_rows(rows: ArrayRows, start: int, step: int) -> tuple[Any, Any]:
+def _sample_rows(rows: Rows, start: int, step: int) -> tuple[Any, Any]:
     """Return one of every `step` rows with weight; `start` is the position of the first in all partitions."""
-    _, n_weighted = _count_rows(rows)
-    return _take_rows(rows, sample_positions(start, start + n_weighted, step))
+    return rows.take(sample_positions(start, start + (rows.n_rows or 0), step))
+
+
+def _checked_values(rows: Rows, function: Callable[[Any], Any]) -> Any:
+    """Return a function of all rows, which may be none, after checking them."""
+    values, _ = rows.take(slice(None))
+    chunk = Chunk(values, None, rows.first_row, rows.n_features, rows.names).check(allows_missing=True)
+    return function(values if chunk is None else chunk.values)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,16 +11,14 @@ from scipy import sparse
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
 from apolar._core.namespaces import free_memory, is_device_array
-from apolar.data.checks import check_values
-from apolar.data.derived import DerivedRows
-from apolar.data.rows import ArrayRows, Rows
+from apolar.data.chunks import RowFunction
+from apolar.data.rows import ArrayRows, Rows, TransformedRows
 from apolar.data.sources import open_rows
 
 # The fraction of the free memory of a device that rows may take; the computation needs the remainder.
 MEMORY_FRACTION = 0.5
-# The number of values in a chunk that is sent, and how many chunks are sent ahead of the computation.
+# The number of values in a chunk that is sent.
 CHUNK_VALUES = 2**24
-PREFETCHED_CHUNKS = 2
 
 
 def on_device(
@@ -32,7 +28,7 @@ def on_device(
 
     Pass the result wherever rows are accepted: `GaussianMixture.fit`, `predict`, `mixture_from_moments`,
     `MomentSketch.update`. Rows that fit into the memory of the device are copied there once; otherwise they
-    are sent in chunks in each pass, while the device computes with the chunks before. Arrays of torch or CuPy
+    are sent in chunks in each pass, while the device computes with the chunk before. Arrays of torch or CuPy
     that are on a device already do not need this function.
 
     Parameters
@@ -77,16 +73,10 @@ def on_device(
     free = free_memory(device_template)
     if max_bytes is None:
         max_bytes = 2**62 if free is None else int(MEMORY_FRACTION * free)
-    return _rows_on_device(rows, device_template, max_bytes)
+    return TransferredRows(rows, device_template, max_bytes).stored_if_small()
 
 
-def _rows_on_device(rows: Rows, device_template: Any, max_bytes: int) -> Rows:
-    """Return rows of the host on a device: stored there if they take at most `max_bytes`, else sent."""
-    stored = _stored_on_device(rows, device_template, max_bytes)
-    return TransferredRows(rows, device_template, max_bytes) if stored is None else stored
-
-
-class TransferredRows(DerivedRows):
+class TransferredRows(TransformedRows):
     """Rows of the host that are sent to a device in chunks, in each pass.
 
     Parameters
@@ -100,13 +90,23 @@ class TransferredRows(DerivedRows):
     """
 
     def __init__(self, source: Rows, device_template: Any, max_bytes: int) -> None:
-        super().__init__(source)
-        self.device_template, self.max_bytes = device_template, max_bytes
-        self.returns_to_host = True
+        super().__init__(source, self._send)
+        self.device_template, self.max_bytes, self.returns_to_host = device_template, max_bytes, True
 
-    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
-        """Yield chunks on the device, and their weights or None; the next chunks are sent meanwhile."""
-        return _sent_chunks(self.source.read(min(size, _chunk_rows(self.source))), self.device_template)
+    def _send(self, *arrays: Any) -> tuple[Any, Any]:
+        """Return rows and their weights or None on the device."""
+        device = self.device_template.device
+        tensors = [None if array is None else _tensor(array) for array in arrays]
+        if device.type == "cuda":
+            # From pinned memory they are copied while this thread goes on.
+            tensors = [None if tensor is None else tensor.pin_memory() for tensor in tensors]
+        values, weights = (t if t is None else t.to(device, non_blocking=True) for t in tensors)
+        return values, weights
+
+    def results(self, function: RowFunction, n_threads: int, size: int, *, adds: bool) -> Iterator[Any]:
+        """Yield what a function returns for each chunk: one is sent while another is worked on."""
+        del n_threads
+        return super().results(function, 2, min(size, max(1, CHUNK_VALUES // self.n_features)), adds=adds)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the rows at some positions, and their weights or None, on the host."""
@@ -114,82 +114,29 @@ class TransferredRows(DerivedRows):
 
     def systematic_sample(self, step: int) -> Rows:
         """Return one of every `step` rows: the sample may fit on the device."""
-        return _rows_on_device(self.source.systematic_sample(step), self.device_template, self.max_bytes)
+        sample = self.source.systematic_sample(step)
+        return TransferredRows(sample, self.device_template, self.max_bytes).stored_if_small()
 
-
-def _stored_on_device(rows: Rows, device_template: Any, max_bytes: int) -> Rows | None:
-    """Return the rows as one array on the device; None if they do not fit, or their number is not known."""
-    import torch
-
-    if not rows.n_rows:
-        return None
-    first_values, first_weights = next(rows.read(1))
-    dtype = _tensor(first_values).dtype
-    if rows.n_rows * rows.n_features * dtype.itemsize > max_bytes:
-        return None
-    values = torch.empty((rows.n_rows, rows.n_features), dtype=dtype, device=device_template.device)
-    weights = None
-    if first_weights is not None:
-        weights = torch.empty((rows.n_rows,), dtype=torch.float64, device=device_template.device)
-    start = 0
-    for block, block_weights in _sent_chunks(rows.read(_chunk_rows(rows)), device_template):
-        stop = start + block.shape[0]
-        values[start:stop] = block
-        if weights is not None:
-            weights[start:stop] = block_weights
-        start = stop
-    stored = ArrayRows(values, weights, device_template=device_template, names=rows.names)
-    stored.returns_to_host = True
-    return stored
-
-
-def _chunk_rows(rows: Rows) -> int:
-    """Return the number of rows of a chunk that is sent to a device."""
-    return max(1, CHUNK_VALUES // rows.n_features)
-
-
-def _sent_chunks(chunks: Iterator[tuple[Any, Any]], device_template: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield chunks and their weights on a device, in order; the next are copied while one is in use."""
-    import torch
-
-    device = device_template.device
-    stream = torch.cuda.Stream(device) if device.type == "cuda" else None
-
-    def send(*arrays: Any) -> tuple[list[Any], Any]:
-        """Return rows and weights on the device, and the event that their copy is complete, or None."""
-        tensors = [None if array is None else _tensor(array) for array in arrays]
-        if stream is None:
-            return [None if tensor is None else tensor.to(device) for tensor in tensors], None
-        with torch.cuda.stream(stream):
-            # Only copies from pinned memory run at the same time as computations.
-            sent = [
-                None if tensor is None else tensor.pin_memory().to(device, non_blocking=True)
-                for tensor in tensors
-            ]
-            copied = torch.cuda.Event()
-            copied.record(stream)
-        return sent, copied
-
-    def receive(sent: list[Any], copied: Any) -> tuple[Any, Any]:
-        """Return rows and weights that the current stream may use: it waits for their copy."""
-        if copied is not None:
-            current_stream = torch.cuda.current_stream(device)
-            current_stream.wait_event(copied)
-            for tensor in sent:
-                if tensor is not None:
-                    # torch would otherwise reuse its memory while this stream still computes with it.
-                    tensor.record_stream(current_stream)
-        values, weights = sent
-        return values, weights
-
-    with ThreadPoolExecutor(1) as pool:
-        pending: deque[Future[tuple[list[Any], Any]]] = deque()
-        for values, weights in chunks:
-            pending.append(pool.submit(send, values, weights))
-            if len(pending) > PREFETCHED_CHUNKS:
-                yield receive(*pending.popleft().result())
-        while pending:
-            yield receive(*pending.popleft().result())
+    def stored_if_small(self) -> Rows:
+        """Return the rows as one array on the device; else these rows."""
+        if not self.n_rows:
+            return self
+        first = next(self.read(1))
+        if self.n_rows * self.n_features * first[0].dtype.itemsize > self.max_bytes:
+            return self
+        values, weights = (
+            None if part is None else part.new_empty((self.n_rows, *part.shape[1:])) for part in first
+        )
+        start = 0
+        for block, block_weights in self.read(CHUNK_VALUES):
+            stop = start + block.shape[0]
+            values[start:stop] = block
+            if weights is not None:
+                weights[start:stop] = block_weights
+            start = stop
+        stored = ArrayRows(values, weights, device_template=self.device_template, names=self.names)
+        stored.returns_to_host = True
+        return stored
 
 
 def _tensor(values: Any) -> Any:
@@ -199,11 +146,8 @@ def _tensor(values: Any) -> Any:
     if is_device_array(values):
         return values
     array: Array = values.toarray() if sparse.issparse(values) else np.asarray(values)
-    if array.dtype.kind not in "buif":
-        # Complex values and strings are refused before they are converted.
-        array, _ = check_values(array, array.shape[1], 0, is_finite=True)
     # torch has no unsigned integers of many bits, no long double, and no other byte order.
-    if array.dtype.kind != "f" or array.dtype.itemsize > 8 or not array.dtype.isnative:
+    if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     # torch warns of tensors that share read-only memory.
     return torch.from_numpy(array.copy() if not array.flags.writeable else np.ascontiguousarray(array))

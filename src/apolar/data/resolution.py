@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.settings import SETTINGS
 
 # Values repeat if there are at most this many different ones per row.
 MAX_DISTINCT = 0.9
@@ -16,35 +17,54 @@ ROUNDINGS = 4.0
 MAX_OFF = 0.1
 
 
-def column_resolutions(values: Array, weights: Array | None = None) -> Array:
-    """Return the step of each column that is recorded with a resolution, and zero for other columns.
+def rounding_variances(values: Array, weights: Array | None = None) -> Array:
+    """Return the variance of the rounding errors of each column, from the rows in which it is observed.
+
+    Those of a column with a resolution are evenly spread over one step, of variance step^2 / 12. Columns
+    without a resolution have none.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n_rows, n_features)
+        NaN where a value is missing. They may have been rounded to single precision.
+    weights : ndarray, shape (n_rows,), optional
+        How many rows each row stands for.
+
+    Returns
+    -------
+    variances : ndarray, shape (n_features,)
+    """
+    variances = np.zeros(values.shape[1])
+    for number, column in enumerate(values.T):
+        is_seen = ~np.isnan(column)
+        seen, row_weights = column[is_seen], None if weights is None else weights[is_seen]
+        step = resolution(seen, row_weights)
+        if step > 0:
+            spread = np.average((seen - np.average(seen, weights=row_weights)) ** 2, weights=row_weights)
+            variances[number] = min(step**2 / 12, SETTINGS.max_rounding * spread)
+    return variances
+
+
+def resolution(column: Array, weights: Array | None = None) -> float:
+    """Return the step of a column that is recorded with a resolution, or zero.
 
     A column has a resolution if its values repeat, and are all whole multiples of their smallest gap, counted
     from the smallest value: integers, one decimal, or those divided by any number.
 
     Parameters
     ----------
-    values : ndarray of float64, shape (n_rows, n_features)
-        Finite. They may have been rounded to single precision.
+    column : ndarray of float64, shape (n_rows,)
+        Finite.
     weights : ndarray, shape (n_rows,), optional
-        How many rows each row stands for.
-
-    Returns
-    -------
-    resolutions : ndarray, shape (n_features,)
     """
     if weights is not None:
-        values, weights = values[weights > 0], weights[weights > 0]
-    n_rows = len(values) if weights is None else float(weights.sum())
-    resolutions = np.zeros(values.shape[1])
+        column, weights = column[weights > 0], weights[weights > 0]
     # Most columns of measurements are told here, at the cost of a short sort.
-    first = np.sort(values[:FIRST_ROWS], axis=0)
-    repeats = np.any(first[1:] == first[:-1], axis=0) if weights is None else np.ones(len(resolutions), bool)
-    for column in np.flatnonzero(repeats):
-        distinct = np.unique(values[:, column])
-        if 1 < len(distinct) <= MAX_DISTINCT * n_rows:
-            resolutions[column] = _step(distinct)
-    return resolutions
+    elif len(np.unique(column[:FIRST_ROWS])) == len(column[:FIRST_ROWS]):
+        return 0.0
+    n_rows = len(column) if weights is None else float(weights.sum())
+    distinct = np.unique(column)
+    return _step(distinct) if 1 < len(distinct) <= MAX_DISTINCT * n_rows else 0.0
 
 
 def _step(distinct: Array) -> float:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextvars
+import itertools
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,10 +13,19 @@ from scipy import sparse
 
 from apolar._core import compiled
 from apolar._core.arrays import Array
-from apolar._core.namespaces import free_memory, is_device_array, namespace, to_numpy
-from apolar._core.threads import submit
-from apolar.data.arrays import row_slice, sample_positions, stack_chunks, take_both, thread_scratch
-from apolar.data.checks import check_values, check_weights, renumber_error
+from apolar._core.namespaces import (
+    as_float64,
+    free_memory,
+    is_device_array,
+    namespace,
+    to_device_of,
+    to_numpy,
+)
+from apolar._core.threads import map_in_threads
+from apolar.data.chunks import Chunk, RowFunction
+from apolar.data.row_arrays import row_slice, sample_positions, stack_chunks, take_both, take_rows
+from apolar.data.weights import check_weights
+from apolar.exceptions import about_row
 
 # The number of values in a chunk: small enough for the cache, large enough for BLAS.
 CHUNK_SIZE = 2**18
@@ -31,91 +38,11 @@ DENSE_COLUMNS = 256
 # A systematic sample of rows that are not in memory is stored if it has at most this many values.
 MAX_SAMPLE_VALUES = 2**25
 
+RowsPerChunk = int | Callable[["Rows"], int] | None
+"""The number of rows of a chunk, or a function of rows that returns it; by default `Rows.chunk_rows`."""
+
 RowTransform = Callable[[Any, Any], tuple[Any, Any]]
 """Takes a chunk of rows and its weights or None, and returns a chunk of the same shape and its weights."""
-
-
-@dataclass(frozen=True, eq=False)
-class Chunk:
-    """Consecutive rows, as they are stored or checked.
-
-    Attributes
-    ----------
-    values : ndarray, CSR matrix or array of another library, shape (n, n_features)
-    weights : array, shape (n,), or None
-    first_row : int
-        The index of the first row, for messages.
-    n_features : int
-        The number of columns that is expected.
-    names : tuple of str or None
-        The names of the columns.
-    has_missing : bool
-        Whether values are missing; known only after `check`.
-    """
-
-    values: Any
-    weights: Any
-    first_row: int
-    n_features: int
-    names: tuple[str, ...] | None = None
-    has_missing: bool = False
-
-    def check(self, *, allows_missing: bool = False, is_finite: bool = False) -> Chunk | None:
-        """Return the rows in double precision after checking them, without rows of weight zero.
-
-        The values may be in the working memory of the thread, which its next chunk overwrites.
-
-        Parameters
-        ----------
-        allows_missing : bool, default=False
-            Whether values of dense rows may be NaN, for missing ones.
-        is_finite : bool, default=False
-            Whether the values have been checked before.
-
-        Returns
-        -------
-        chunk : Chunk or None
-            None if no row is left.
-        """
-        values, has_missing = check_values(
-            *(self.values, self.n_features, self.first_row, thread_scratch()),
-            is_finite=is_finite,
-            allows_missing=allows_missing,
-            names=self.names,
-        )
-        weights = check_weights(self.weights, values, self.first_row)
-        if weights is not None and not bool(namespace(weights).all(weights > 0)):
-            values, weights = values[weights > 0], weights[weights > 0]
-        if not values.shape[0]:
-            return None
-        return replace(self, values=values, weights=weights, has_missing=has_missing)
-
-    def parts(self, size: int) -> Iterator[Chunk]:
-        """Yield chunks of at most `size` of these rows."""
-        for start in range(0, self.values.shape[0], size):
-            part = slice(start, min(start + size, self.values.shape[0]))
-            weights = None if self.weights is None else self.weights[part]
-            values = row_slice(self.values, part)
-            yield replace(self, values=values, weights=weights, first_row=self.first_row + start)
-
-
-RowFunction = Callable[[Chunk], Any]
-"""A function of a chunk of rows, called by several threads and sent to other processes: it has no state.
-
-It returns None if no row counts, and never a view of the chunk, whose memory may be reused.
-"""
-
-
-def on_checked(
-    function: Callable[[Any, Any], Any], *, allows_missing: bool = False, is_finite: bool = False
-) -> RowFunction:
-    """Return the function of chunks that checks them, and calls a function of their values and weights."""
-
-    def call(chunk: Chunk) -> Any:
-        checked = chunk.check(allows_missing=allows_missing, is_finite=is_finite)
-        return None if checked is None else function(checked.values, checked.weights)
-
-    return call
 
 
 class Rows(ABC):
@@ -142,10 +69,13 @@ class Rows(ABC):
         Whether the rows are in the partitions of a Dask collection: functions are called there.
     names : tuple of str or None
         The names of the columns, if they are all strings.
+    weights : array, shape (n_rows,), or None
+        None also for rows that are read with their weights.
     first_row : int
         The index of the first row in the table, for messages.
     """
 
+    n_features: int
     rereadable: bool = True
     can_take: bool = False
     in_memory: bool = False
@@ -154,24 +84,20 @@ class Rows(ABC):
     returns_to_host: bool = False
     is_distributed: bool = False
     names: tuple[str, ...] | None = None
+    weights: Any = None
     first_row: int = 0
 
     @property
-    @abstractmethod
-    def n_features(self) -> int:
-        """The number of columns."""
-
-    @property
-    @abstractmethod
     def n_rows(self) -> int | None:
         """The number of rows; None if it is known only after reading them."""
+        return None
 
     @abstractmethod
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks of at most `size` rows, and their weights or None, unchecked."""
 
     def take(self, positions: Any) -> tuple[Any, Any]:
-        """Return the rows at some positions (indices or a slice), and their weights or None, unchecked."""
+        """Return the rows at positions, ascending or a slice, and their weights or None, unchecked."""
         raise NotImplementedError(f"{type(self).__name__} can only be read in order.")
 
     @property
@@ -182,9 +108,7 @@ class Rows(ABC):
     @property
     def is_one_array(self) -> bool:
         """Whether the compiled extension can read all rows as one array, as they are stored."""
-        if compiled.kernels is None or not (self.can_take and self.in_memory and self.n_rows):
-            return False
-        return compiled.can_read(self.take(slice(0, 1))[0])
+        return False
 
     def source_row(self, row: int) -> int:
         """Return the index that a row has for the user, who counts skipped rows as well."""
@@ -201,18 +125,15 @@ class Rows(ABC):
             By default CHUNK_SIZE. On a device with its own memory, a chunk may be larger.
         """
         chunk_size = CHUNK_SIZE if chunk_size is None else chunk_size
-        if self.device_template is not None:
-            free = free_memory(self.device_template)
-            if free is not None:
-                chunk_size = max(chunk_size, min(MAX_DEVICE_CHUNK_SIZE, free // (8 * DEVICE_MEMORY_PARTS)))
+        free = None if self.device_template is None else free_memory(self.device_template)
+        if free is not None:
+            chunk_size = max(chunk_size, min(MAX_DEVICE_CHUNK_SIZE, free // (8 * DEVICE_MEMORY_PARTS)))
         row_size = self.n_features if self.row_size is None else max(1.0, self.row_size)
         return max(1, int(chunk_size // max(n_working, row_size)))
 
     # --- functions of chunks, and their sums ---------------------------------------
 
-    def reduce(
-        self, function: RowFunction, n_threads: int = 1, chunk_rows: int | Callable[[Rows], int] | None = None
-    ) -> list[Any]:
+    def reduce(self, function: RowFunction, n_threads: int = 1, chunk_rows: RowsPerChunk = None) -> list[Any]:
         """Return the sums over the rows of what a function returns for chunks of them, where they are.
 
         The terms are added in the order of the chunks: the result does not depend on the number of threads.
@@ -231,32 +152,50 @@ class Rows(ABC):
         sums : list
             On the host.
         """
-        sums = add_up(self.map(function, n_threads, chunk_rows))
+        sums = add_up(self._checked_results(function, n_threads, chunk_rows, adds=True))
         assert sums is not None
         return sums
 
     def map(
-        self, function: RowFunction, n_threads: int = 1, chunk_rows: int | Callable[[Rows], int] | None = None
+        self, function: RowFunction, n_threads: int = 1, chunk_rows: RowsPerChunk = None
     ) -> Iterator[Any]:
         """Yield what a function returns for each chunk, in order; parameters are those of `reduce`."""
-        is_empty, n_read = True, 0
-        for n_rows, result in self.results(function, n_threads, chunk_rows):
-            n_read += n_rows
-            if result is not None:
-                is_empty = False
-                yield result
-        if is_empty:
-            raise ValueError("The weights of the rows are all zero." if n_read else "X has no rows.")
+        return self._checked_results(function, n_threads, chunk_rows, adds=False)
 
-    def results(
-        self, function: RowFunction, n_threads: int = 1, chunk_rows: int | Callable[[Rows], int] | None = None
-    ) -> Iterator[tuple[int, Any]]:
-        """Yield the number of rows of each chunk, and what a function returns for it, which may be None."""
-        given = Rows.chunk_rows if chunk_rows is None else chunk_rows
-        size = given(self) if callable(given) else given
-        # A device runs in parallel by itself, and a single chunk needs no threads.
-        if n_threads > 1 and (self.device_template is not None or 0 < (self.n_rows or 0) <= size):
-            n_threads = 1
+    def first(self, function: RowFunction) -> Any:
+        """Return a function of the first chunk that has one, which is small on a device as well.
+
+        Rows that can be read only once can still be read completely afterwards.
+        """
+        size = max(1, CHUNK_SIZE // self.n_features)
+        return next(self._checked_results(function, 1, size, adds=False))
+
+    def _checked_results(
+        self, function: RowFunction, n_threads: int, chunk_rows: RowsPerChunk, *, adds: bool
+    ) -> Iterator[Any]:
+        """Yield `results`; raise ValueError if there are none."""
+        # A device runs in parallel by itself.
+        n_threads = 1 if self.device_template is not None else n_threads
+        results = self.results(function, n_threads, self.size_of_chunks(chunk_rows), adds=adds)
+        first = next(results, None)
+        if first is None:
+            raise ValueError("X has no rows, or the weights of the rows are all zero.")
+        yield from itertools.chain([first], results)
+
+    def size_of_chunks(self, chunk_rows: RowsPerChunk) -> Any:
+        """Return the number of rows of a chunk, but for distributed rows, of which each partition says it."""
+        if self.is_distributed or isinstance(chunk_rows, int):
+            return chunk_rows
+        return self.chunk_rows() if chunk_rows is None else chunk_rows(self)
+
+    def results(self, function: RowFunction, n_threads: int, size: int, *, adds: bool) -> Iterator[Any]:
+        """Yield what a function returns for each chunk of at most `size` rows that has a result.
+
+        Rows in other places than here may yield sums of several chunks, if the caller `adds` what it gets.
+        """
+        del adds
+        # A single chunk needs no threads.
+        n_threads = 1 if 0 < (self.n_rows or 0) <= size else n_threads
 
         def chunks() -> Iterator[tuple[Chunk]]:
             first_row = self.first_row
@@ -264,41 +203,33 @@ class Rows(ABC):
                 yield (Chunk(values, weights, first_row, self.n_features, self.names),)
                 first_row += values.shape[0]
 
-        def result_of(chunk: Chunk) -> tuple[int, Any]:
+        def result_of(chunk: Chunk) -> Any:
             # The chunk is checked by the thread, too: to convert and check it takes time.
             try:
-                return chunk.values.shape[0], function(chunk)
+                return function(chunk)
             except (TypeError, ValueError) as error:
                 row = getattr(error, "row", None)
                 if row is None or self.source_row(row) == row:
                     raise
-                raise renumber_error(error, self.source_row(row)) from error
+                raise about_row(type(error), vars(error)["message"], self.source_row(row)) from error
 
-        return map_in_threads(result_of, chunks(), n_threads)
-
-    def first(self, function: RowFunction) -> Any:
-        """Return a function of the first chunk that has one, which is small on a device as well.
-
-        Rows that can be read only once can still be read completely afterwards.
-        """
-        return next(self.map(function, chunk_rows=max(1, CHUNK_SIZE // self.n_features)))
+        return (r for r in map_in_threads(result_of, chunks(), n_threads) if r is not None)
 
     def count(self) -> tuple[int, float]:
         """Return the number of rows with weight, and their total weight."""
-        if not self.is_distributed and self.n_rows is not None:
-            # Either all chunks have weights or none has: without weights, one row is enough to know.
-            first_chunk = next(self.read(1), None)
-            if first_chunk is not None and first_chunk[1] is None:
-                return self.n_rows, float(self.n_rows)
-        n_rows, weight = self.reduce(_count)
+        is_known = not self.is_distributed and self.n_rows is not None and self.weights is None
+        n_rows, weight = (self.n_rows, self.n_rows) if is_known else self.reduce(_count)
         return int(n_rows), float(weight)
 
     # --- derived rows --------------------------------------------------------------
 
+    def with_weights(self, sample_weight: Any) -> Rows:
+        """Return rows that have no weights with some, which are checked; rows of weight zero are left out."""
+        weights = check_weights(sample_weight, np.empty((self.n_rows or 0, 0)), self.first_row)
+        return SelectedRows(self, weights)
+
     def transform(self, transform: RowTransform) -> Rows:
         """Return the rows with a transform applied to each chunk when it is read, where it is stored."""
-        from apolar.data.derived import TransformedRows
-
         return TransformedRows(self, transform)
 
     def systematic_sample(self, step: int) -> Rows:
@@ -308,15 +239,15 @@ class Rows(ABC):
             if self.in_memory or is_small:
                 positions = sample_positions(0, self.n_rows, step, self.device_template)
                 return ArrayRows(*self.take(positions), device_template=self.device_template)
-        from apolar.data.derived import SelectedRows
-
         return SelectedRows(self, step=step)
 
     def on_host(self) -> Rows:
         """Return the rows such that their chunks are NumPy arrays or CSR matrices on the host."""
-        from apolar.data.derived import HostRows
-
-        return self if self.device_template is None else HostRows(self)
+        if self.device_template is None:
+            return self
+        rows = TransformedRows(self, _to_host)
+        rows.device_template, rows.returns_to_host = None, False
+        return rows
 
     def map_lazily(self, function: Callable[[Any], Any], n_columns: int | None, dtype: Any) -> Any:
         """Return a function of each partition of distributed rows as one Dask array, not computed yet."""
@@ -324,11 +255,11 @@ class Rows(ABC):
 
 
 class ArrayRows(Rows):
-    """The rows of an array of any library, of a CSR matrix, or of a dataframe, in memory.
+    """The rows of an array of any library, or of a CSR matrix, in memory.
 
     Parameters
     ----------
-    values : ndarray, CSR matrix, array of another library, or FrameValues, shape (n_rows, n_features)
+    values : ndarray, CSR matrix, or array of another library, shape (n_rows, n_features)
     weights : array, shape (n_rows,), or None
     device_template : array, optional
     names : tuple of str, optional
@@ -348,20 +279,21 @@ class ArrayRows(Rows):
         first_row: int = 0,
     ) -> None:
         self.values, self.weights, self.device_template = values, weights, device_template
-        self.names, self.first_row = names, first_row
+        self.names, self.first_row, self.n_features = names, first_row, int(values.shape[1])
         if sparse.issparse(values):
             # The end of the row, and for each stored value an index of half its size.
             self.row_size = 1 + 1.5 * values.nnz / max(values.shape[0], 1)
 
     @property
-    def n_features(self) -> int:
-        """The number of columns."""
-        return int(self.values.shape[1])
-
-    @property
     def n_rows(self) -> int:
         """The number of rows."""
         return int(self.values.shape[0])
+
+    @property
+    def is_one_array(self) -> bool:
+        """Whether the compiled extension can read all rows as one array, as they are stored."""
+        is_here = compiled.kernels is not None and self.in_memory and self.n_rows > 0
+        return is_here and compiled.can_read(self.values)
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks that share the memory of the array, and their weights or None."""
@@ -373,12 +305,156 @@ class ArrayRows(Rows):
         """Return the rows at some positions, and their weights or None."""
         return take_both(self.values, self.weights, positions)
 
+    def with_weights(self, sample_weight: Any) -> Rows:
+        """Return the rows with weights, which are checked; rows of weight zero are left out."""
+        weights = check_weights(sample_weight, self.values, self.first_row)
+        if not bool(namespace(weights).all(weights > 0)):
+            return SelectedRows(self, weights)
+        self.weights = weights
+        return self
 
-def _count(chunk: Chunk) -> tuple[int, float]:
-    if chunk.weights is None:
-        return chunk.values.shape[0], float(chunk.values.shape[0])
-    weights = to_numpy(chunk.weights)
-    return int(np.count_nonzero(weights > 0)), float(weights.sum(dtype=np.float64))
+
+class DerivedRows(Rows):
+    """Rows that are computed from other rows as these are read.
+
+    Parameters
+    ----------
+    source : Rows
+    """
+
+    def __init__(self, source: Rows) -> None:
+        self.source = source
+        self.rereadable, self.row_size, self.names = source.rereadable, source.row_size, source.names
+        self.device_template, self.first_row = source.device_template, source.first_row
+        self.can_take, self.returns_to_host = source.can_take, source.returns_to_host
+        self.n_features, self.weights = source.n_features, source.weights
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows; None if it is known only after reading them."""
+        return self.source.n_rows
+
+
+class TransformedRows(DerivedRows):
+    """Rows with a function applied to each chunk, where this is, by the thread that works on it.
+
+    Parameters
+    ----------
+    source : Rows
+    apply : callable
+        Takes a chunk and its weights, and returns a chunk of the same shape and its weights.
+    """
+
+    def __init__(self, source: Rows, apply: RowTransform) -> None:
+        super().__init__(source)
+        self.apply, self.is_distributed = apply, source.is_distributed
+
+    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
+        """Yield transformed chunks and their weights or None."""
+        return self.results(stored_rows, 1, size, adds=False)
+
+    def take(self, positions: Any) -> tuple[Any, Any]:
+        """Return the transformed rows at some positions, and their weights or None."""
+        return self.apply(*self.source.take(positions))
+
+    def systematic_sample(self, step: int) -> Rows:
+        """Return one of every `step` rows, transformed."""
+        sample = self.source.systematic_sample(step).transform(self.apply)
+        sample.device_template, sample.returns_to_host = self.device_template, self.returns_to_host
+        return sample
+
+    def results(self, function: RowFunction, n_threads: int, size: int, *, adds: bool) -> Iterator[Any]:
+        """Yield what a function returns for each transformed chunk."""
+        apply = self.apply
+
+        def call(chunk: Chunk) -> Any:
+            values, weights = apply(chunk.values, chunk.weights)
+            return function(replace(chunk, values=values, weights=weights))
+
+        return self.source.results(call, n_threads, size, adds=adds)
+
+
+@dataclass(frozen=True, eq=False)
+class Divided:
+    """The transform that divides each column by its unit.
+
+    Attributes
+    ----------
+    units : ndarray, shape (n_features,)
+    """
+
+    units: Array
+
+    def __call__(self, values: Any, weights: Any) -> tuple[Any, Any]:
+        """Return the divided chunk, and its weights."""
+        if sparse.issparse(values):
+            return sparse.csr_matrix(values.multiply(1 / self.units)), weights
+        if is_device_array(values):
+            return as_float64(values) / to_device_of(self.units, values), weights
+        return np.asarray(values, dtype=np.float64) / self.units, weights
+
+
+class SelectedRows(DerivedRows):
+    """One of every `step` rows, or those with weight, selected while all rows are read in order.
+
+    Parameters
+    ----------
+    source : Rows
+        With weights: in memory, or in files, as their number has to be known.
+    weights : array, shape (n_rows,), optional
+        Checked ones, that replace those of the rows; rows of weight zero are left out.
+    step : int, default=1
+    """
+
+    def __init__(self, source: Rows, weights: Any = None, step: int = 1) -> None:
+        super().__init__(source)
+        self.step, self._positions = step, None
+        self.can_take = source.can_take and weights is not None
+        if weights is not None:
+            self.weights, self.in_memory = weights, source.in_memory
+            self._positions = np.flatnonzero(to_numpy(weights) > 0)
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of selected rows; None if it is known only after reading all."""
+        if self._positions is not None:
+            return len(self._positions)
+        n_rows = self.source.n_rows
+        if n_rows is None:
+            return None
+        last_group = n_rows // self.step
+        return last_group + len(sample_positions(last_group * self.step, n_rows, self.step))
+
+    def source_row(self, row: int) -> int:
+        """Return the index of a row among all rows, those of weight zero included."""
+        if self._positions is None:
+            return row
+        return self.source.source_row(self.first_row + int(self._positions[row - self.first_row]))
+
+    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
+        """Yield the selected rows of each chunk, and their weights or None."""
+        start = 0
+        for values, weights in self.source.read(size):
+            stop = start + values.shape[0]
+            if self._positions is None:
+                positions = sample_positions(start, stop, self.step, self.device_template)
+            else:
+                weights = self.weights[start:stop]
+                positions = np.flatnonzero(to_numpy(weights) > 0)
+            start = stop
+            if positions.shape[0] == values.shape[0]:
+                yield values, weights
+            elif positions.shape[0]:
+                yield take_both(values, weights, positions)
+
+    def take(self, positions: Any) -> tuple[Any, Any]:
+        """Return the rows at some positions among those with weight, and their weights."""
+        positions = to_numpy(positions) if is_device_array(positions) else positions
+        source_positions = self._positions[positions]
+        return self.source.take(source_positions)[0], take_rows(self.weights, source_positions)
+
+
+# --- functions of chunks -----------------------------------------------------------
 
 
 def fetch_rows(rows: Rows, positions: Array) -> tuple[Any, Array | None]:
@@ -397,48 +473,41 @@ def fetch_rows(rows: Rows, positions: Array) -> tuple[Any, Array | None]:
     weights : ndarray, shape (n,), or None
     """
     if rows.can_take:
-        return _on_host(*rows.take(positions))
-    parts = []
-    start = 0
-    for values, weights in rows.read(rows.chunk_rows()):
-        stop = start + values.shape[0]
-        local = positions[(positions >= start) & (positions < stop)] - start
-        parts.append(_on_host(*take_both(values, weights, local)))
-        start = stop
-    return stack_chunks(parts)
+        return _small_on_host(*rows.take(positions))
+
+    def select(chunk: Chunk) -> tuple[Any, Array | None]:
+        local = positions - chunk.first_row
+        local = local[(local >= 0) & (local < chunk.values.shape[0])]
+        return _small_on_host(*take_both(chunk.values, chunk.weights, local))
+
+    return stack_chunks(rows.map(select))
 
 
-def _on_host(values: Any, weights: Any) -> tuple[Any, Array | None]:
-    if sparse.issparse(values):
-        values = values.astype(np.float64)
-        values = values if values.shape[1] > DENSE_COLUMNS else values.toarray()
-    else:
-        values = np.asarray(to_numpy(values), dtype=np.float64)
-    return values, None if weights is None else np.asarray(to_numpy(weights), dtype=np.float64)
+def _small_on_host(values: Any, weights: Any) -> tuple[Any, Array | None]:
+    """Return rows on the host as float64, dense unless they have many columns, and their weights."""
+    if sparse.issparse(values) and values.shape[1] <= DENSE_COLUMNS:
+        values = values.toarray()
+    values, weights = _to_host(values, weights)
+    return values.astype(np.float64, copy=False), check_weights(weights, values)
 
 
-def map_in_threads(
-    function: Callable[..., Any], arguments: Iterable[tuple[Any, ...]], n_threads: int
-) -> Iterator[Any]:
-    """Yield a function of each tuple of arguments, in their order, computed by `n_threads` threads."""
-    if n_threads == 1:
-        for call_arguments in arguments:
-            yield function(*call_arguments)
-        return
-    pending: deque[Future[Any]] = deque()
-    try:
-        for call_arguments in arguments:
-            # NumPy keeps np.errstate in the context: without the context of the caller, threads would warn.
-            pending.append(submit(contextvars.copy_context().run, function, *call_arguments))
-            # Never more calls than threads at a time.
-            if len(pending) >= n_threads:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        for call in pending:
-            call.cancel()
-        wait(pending)
+def _to_host(values: Any, weights: Any) -> tuple[Any, Any]:
+    """Return a chunk and its weights on the host."""
+    # Rows that are sent to a device are taken from the host.
+    values = to_numpy(values) if is_device_array(values) else values
+    return values, to_numpy(weights) if is_device_array(weights) else weights
+
+
+def stored_rows(chunk: Chunk) -> tuple[Any, Any]:
+    """Return the rows of a chunk, and their weights or None."""
+    return chunk.values, chunk.weights
+
+
+def _count(chunk: Chunk) -> tuple[int, float]:
+    if chunk.weights is None:
+        return chunk.values.shape[0], float(chunk.values.shape[0])
+    weights = to_numpy(chunk.weights)
+    return int(np.count_nonzero(weights > 0)), float(weights.sum(dtype=np.float64))
 
 
 def add_up(terms: Iterable[Iterable[Any] | None]) -> list[Any] | None:

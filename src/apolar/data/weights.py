@@ -1,4 +1,4 @@
-"""Weights of rows: their scale, and the range in which they can be summed."""
+"""Weights of rows: checked, and on the scale of counts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,52 @@ from typing import Any
 
 import numpy as np
 
-from apolar._core.namespaces import as_float64, is_dask, is_device_array, namespace
+from apolar._core.namespaces import (
+    as_float64,
+    detach,
+    is_dask,
+    is_device_array,
+    namespace,
+    to_device_of,
+    to_numpy,
+)
+from apolar.exceptions import about_row
 
 # The largest mean weight of a row: larger weights are divided.
 MAX_MEAN_WEIGHT = 2.0**40
 # The largest total weight where weights are not scaled; the smallest is its reciprocal.
 MAX_TOTAL_WEIGHT = 1e250
+
+
+def check_weights(weights: Any, block: Any, first_row: int = 0) -> Any:
+    """Return the weights of rows as float64, on their device, after checking them.
+
+    Parameters
+    ----------
+    weights : array_like, shape (n,), or None
+    block : array, shape (n, n_features)
+        The rows.
+    first_row : int, default=0
+        The index of the first row, for messages.
+    """
+    if weights is None:
+        return None
+    if not is_device_array(weights):
+        weights = np.asarray(weights)
+        if weights.dtype.kind not in "buif":
+            raise TypeError("sample_weight must hold real numbers.")
+    if tuple(weights.shape) != (block.shape[0],):
+        raise ValueError(f"sample_weight must have shape ({block.shape[0]},); got {tuple(weights.shape)}.")
+    if not is_device_array(block):
+        weights = np.asarray(to_numpy(weights), dtype=np.float64)
+    elif is_device_array(weights):
+        weights = as_float64(detach(weights))
+    else:
+        weights = to_device_of(weights, block)
+    xp = namespace(weights)
+    if not bool(xp.all(xp.isfinite(weights))) or bool(xp.any(weights < 0)):
+        raise about_row(ValueError, "sample_weight is negative or not finite, from row {row} on.", first_row)
+    return weights
 
 
 def check_total_weight(weight: float) -> None:
@@ -39,21 +79,17 @@ def as_counts(sample_weight: Any) -> Any:
     -------
     weights : array, dask array or dask series, shape (n_samples,), or None
     """
-    if sample_weight is None:
-        return None
+    if sample_weight is None or getattr(sample_weight, "ndim", 1) != 1:
+        return sample_weight
     if is_dask(sample_weight):
-        if getattr(sample_weight, "ndim", None) != 1:
-            return sample_weight
         return sample_weight * _factor(sample_weight.sum().compute(), (sample_weight > 0).sum().compute())
     weights = sample_weight if is_device_array(sample_weight) else np.asarray(sample_weight)
     if not is_device_array(weights) and weights.dtype.kind not in "buif":
         return weights
     xp = namespace(weights)
     weights = as_float64(weights) if is_device_array(weights) else weights.astype(np.float64, copy=False)
-    if weights.ndim != 1 or not weights.shape[0] or not bool(xp.all(xp.isfinite(weights))):
-        return weights
-    largest = float(xp.max(weights))
-    if not largest > 0:
+    largest = float(xp.max(weights)) if weights.ndim == 1 and weights.shape[0] else 0.0
+    if not 0 < largest < np.inf:
         return weights
     # Divided by the largest first: the sum of the weights themselves may overflow.
     relative = weights / largest

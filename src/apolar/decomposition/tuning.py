@@ -35,7 +35,7 @@ class Tuning:
     # Terms with a larger cosine are nearly parallel.
     parallel_cosine: float = 0.9
     # Terms that may be off by this share of their size are not determined.
-    undetermined: float = 0.5
+    undetermined: float = 0.1
     # From this condition number on, a pair alone may be why that of all terms is infinite.
     pair_limit: float = 1e9
     # Eigenvalues this far apart, relative to the largest, need no second draw.

@@ -1,4 +1,8 @@
-"""Blocks of rows for the E-step: logits of the components, and sums under responsibilities."""
+"""Blocks of rows for the E-step: logits of the components, and sums under responsibilities.
+
+The compiled extension reads dense rows of the host as they are stored, and keeps all intermediate results in
+the cache. Where it was not built, row statistics are written first, and matrix products compute the same.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from apolar._core import compiled
 from apolar._core.arrays import Array
+from apolar._core.compiled import RowMap, RowResults
 from apolar._core.constants import MIN_LOGIT
 from apolar._core.namespaces import as_float64, is_device_array, namespace, to_device_of, to_numpy, total
-from apolar.data import thread_scratch
+from apolar.data import Scratch, thread_scratch
 from apolar.em.whitening import Whitening
+from apolar.mixture.families import Family
 from apolar.moments.sums import row_squares
 
 
@@ -50,16 +57,13 @@ class Block(ABC):
         The weights of the rows do not count.
         """
 
-    def e_step(self, natural: Array, *, is_hard: bool = False) -> tuple[Any, Any]:
+    def e_step(self, natural: Array) -> tuple[Any, Any]:
         """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods.
 
         Parameters
         ----------
         natural : ndarray, shape (n_mixtures, n_components, n_stats)
             Natural parameters in whitened coordinates.
-        is_hard : bool, default=False
-            Whether each row counts for the component of its largest logit alone. It is one mixture, whose
-            parameters of the quadratics are zero, and the likelihood is meaningless.
 
         Returns
         -------
@@ -69,10 +73,6 @@ class Block(ABC):
         n_mixtures, n_components, n_stats = natural.shape
         logits = self.logits(natural.reshape(-1, n_stats))
         xp = namespace(logits)
-        if is_hard:
-            nearest = xp.argmax(logits, axis=0)
-            hard = xp.stack([xp.astype(nearest == k, logits.dtype) for k in range(n_components)])
-            return self.stats(hard if self.weights is None else hard * self.weights), np.zeros(1)
         shape = n_mixtures, n_components, self.n_rows
         responsibilities, densities = posteriors(xp.reshape(logits, shape))
         if self.weights is not None:
@@ -80,6 +80,17 @@ class Block(ABC):
             densities *= self.weights
         flat = xp.reshape(responsibilities, (n_mixtures * n_components, self.n_rows))
         return self.stats(flat), xp.sum(densities, axis=1)
+
+    def nearest_stats(self, natural: Array) -> Any:
+        """Return the sufficient statistics where each row counts for the component of its largest logit.
+
+        The natural parameters, shape (n_components, n_stats), are those of one mixture, without quadratics.
+        """
+        logits = self.logits(natural)
+        xp = namespace(logits)
+        nearest = xp.argmax(logits, axis=0)
+        hard = xp.stack([xp.astype(nearest == k, logits.dtype) for k in range(len(natural))])
+        return self.stats(hard if self.weights is None else hard * self.weights)
 
     def posteriors(self, natural: Array, what: str) -> Any:
         """Return what one mixture says about each row.
@@ -149,6 +160,74 @@ class StatsBlock(Block):
         return responsibilities @ self.row_stats.T
 
 
+class CompiledBlock(Block):
+    """Dense rows of the host as they are stored.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows, n_features)
+        Copied in double precision if the extension cannot read them.
+    weights : ndarray, shape (n_rows,), or None
+    family : Family
+    row_map : RowMap, optional
+        To whitened coordinates; by default these are the coordinates of the rows.
+    n_threads : int, default=1
+    """
+
+    def __init__(
+        self, values: Array, weights: Any, family: Family, row_map: RowMap | None = None, n_threads: int = 1
+    ) -> None:
+        # Aligned, as the extension reads weights.
+        super().__init__(None if weights is None else np.require(weights, np.float64, "A"))
+        self.values = values if compiled.can_read(values) else np.array(values, np.float64)
+        self.row_map = RowMap.of(np.zeros(values.shape[1])) if row_map is None else row_map
+        self.kind, self.n_threads = family.n_axes, n_threads
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return len(self.values)
+
+    def e_step(self, natural: Array) -> tuple[Array, Array]:
+        """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods."""
+        return compiled.e_step(self.values, self.weights, self.row_map, natural, self.kind, self.n_threads)
+
+    def nearest_stats(self, natural: Array) -> Array:
+        """Return the sufficient statistics where each row counts for the component of its largest logit."""
+        rows = self.values, self.weights, self.row_map
+        known = natural[None], self.kind, self.n_threads
+        return compiled.e_step(*rows, *known, is_hard=True, is_linear=True)[0]
+
+    def logits(self, natural: Array) -> Array:
+        """Return natural parameters times row statistics."""
+        return np.asarray(self.posteriors(natural, "logits"))
+
+    def stats(self, responsibilities: Any) -> Array:
+        """Return the row statistics, summed under responsibilities."""
+        given = np.asarray(responsibilities, np.float64)
+        return compiled.stats_under(self.values, None, self.row_map, given, self.kind, self.n_threads)
+
+    def posteriors(self, natural: Array, what: str) -> Any:
+        """Return what one mixture says about each row."""
+        n_rows, n_components = self.n_rows, len(natural)
+        results = RowResults(
+            np.empty((n_components, n_rows)) if what == "logits" else None,
+            np.empty((n_rows, n_components)) if what in ("probabilities", "both") else None,
+            np.empty(n_rows, np.int64) if what == "labels" else None,
+            np.empty(n_rows) if what in ("densities", "both") else None,
+        )
+        weights = self.weights if what == "sums" else None
+        sums = compiled.write_rows(
+            self.values, weights, self.row_map, natural, self.kind, results, self.n_threads
+        )
+        if what == "sums":
+            return tuple(sums.tolist())
+        if what == "both":
+            assert results.responsibilities is not None
+            return results.responsibilities.T, results.density
+        return next(array for array in vars(results).values() if array is not None)
+
+
 class RawBlock(Block):
     """Sparse rows as the user stored them, for families whose only quadratic is |x|^2.
 
@@ -189,6 +268,44 @@ class RawBlock(Block):
         stats[:, 1:-1] = (first - stats[:, :1] * self.whitening.centre) * float(self.whitening.matrix)
         stats[:, -1] = responsibilities @ self.squares
         return stats
+
+
+def has_kernel(family: Family, n_features: int) -> bool:
+    """Return whether the extension is used, and sums the row statistics of a family."""
+    n_stats = compiled.n_stats(family.n_axes, n_features)
+    return compiled.kernels is not None and family.n_stats(n_features) == n_stats
+
+
+def dense_block(
+    values: Any, weights: Any, family: Family, whitening: Whitening | None = None, n_threads: int = 1
+) -> Block:
+    """Return the block of dense rows, or of sparse ones of few columns, for a family.
+
+    By default they are in whitened coordinates.
+    """
+    if isinstance(values, np.ndarray) and has_kernel(family, values.shape[1]):
+        row_map = None if whitening is None else RowMap.of(whitening.centre, whitening.matrix)
+        return CompiledBlock(values, weights, family, row_map, n_threads)
+    # Blocks of whitened rows are kept.
+    scratch = Scratch() if whitening is None else thread_scratch()
+    return StatsBlock(write_row_stats(values, family, whitening, scratch), weights)
+
+
+def write_row_stats(values: Any, family: Family, whitening: Whitening | None, scratch: Scratch) -> Any:
+    """Return the statistics of rows, shape (n_stats, n_rows), in working memory."""
+    if is_device_array(values):
+        # Arrays of NumPy are converted as the whitening writes them.
+        values = as_float64(values)
+    n_features = values.shape[1]
+    row_stats = scratch.empty_like("row stats", values, family.n_stats(n_features), values.shape[0])
+    row_stats[0, ...] = 1.0
+    whitened = row_stats[1 : 1 + n_features, ...]
+    if whitening is None:
+        whitened[...] = values.T
+    else:
+        whitening.write(values, whitened)
+    family.write_quadratics(whitened, row_stats[1 + n_features :, ...])
+    return row_stats
 
 
 def squares_about(rows: Any, whitening: Whitening) -> Array:

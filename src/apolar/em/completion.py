@@ -42,10 +42,8 @@ class Completion:
     components: NaturalComponents | RootedComponents
 
     @classmethod
-    def by_regression(cls, whitening: Whitening) -> Completion:
+    def by_regression(cls, centre: Array, covariance: Array) -> Completion:
         """Return the completion by the regression on the observed columns, as if rows were one Gaussian."""
-        covariance = whitening.available_covariance
-        assert covariance is not None
         variances = np.diag(covariance)
         units = np.sqrt(np.where(variances > 0, variances, 1.0))
         correlation = covariance / units / units[:, None]
@@ -53,7 +51,7 @@ class Completion:
         np.fill_diagonal(correlation, 1.0)
         precision = FULL.precisions(correlation)
         components = NaturalComponents(np.zeros(1), np.zeros((1, len(units))), precision[None])
-        return cls(whitening.centre, units, components)
+        return cls(centre, units, components)
 
     @classmethod
     def by_mixture(cls, family: Family, whitening: Whitening, parameters: WhitenedParameters) -> Completion:

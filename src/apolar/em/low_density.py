@@ -1,7 +1,7 @@
 """Rows of low density, which may be noise: how many there are, the box they fill, and the rows without them.
 
-The distance of a row to a near neighbour tells its density, as in [byers1998]. Rows of noise are those of a
-density that is not far above that of the noise itself, spread evenly over the box of all rows.
+The distance of a row to a near neighbour tells its density. Rows of noise are spread evenly over the box of
+all rows, so that the share of them is their density [byers1998].
 """
 
 from __future__ import annotations
@@ -10,35 +10,25 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.spatial import cKDTree
-from scipy.special import gammaln
+from scipy.special import expit, gammaln
 
 from apolar._core.arrays import Array
+from apolar._core.constants import MIN_WEIGHT
 from apolar._core.settings import SETTINGS
-from apolar.data import fetch_rows, open_rows
+from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.row_blocks import NOISE_AND_MISSING
-from apolar.em.row_scale import column_units, whitening_of
-from apolar.em.whitening import MIN_EIGENVALUE, Whitening
-from apolar.mixture.families import Family, Invariance
+from apolar.em.row_scale import column_units, scale_of, whitening_of
+from apolar.em.whitening import MIN_EIGENVALUE
 from apolar.mixture.noise import NoiseBox, noise_weights
 from apolar.mixture.parameters import AnyParameters
-from apolar.moments.covariance import is_constant, row_moments
+from apolar.moments.covariance import MAX_INCOMPLETE_COLUMNS, is_constant
 
 __all__ = ["as_start_on", "with_noise_component", "with_noise_share", "without_low_density"]
 
-# Steps to the share: it moves in one direction, and most often stops after a few.
-MAX_ROUNDS = 100
-# A start with less noise is one without.
-MIN_GIVEN = 1e-6
-# The least width of the box, in deviations: that of rows spread evenly in a direction in which they vary no
-# more than the whitening allows for.
-MIN_WIDTH = float(np.sqrt(12 * MIN_EIGENVALUE))
-# With more columns, the box is along the columns.
-MAX_COLUMNS = 1000
 
-
-def with_noise_component(data: Problem, expected: bool | float, box: NoiseBox | None = None) -> Problem:
+def with_noise_component(data: Problem, expected: bool | float, noise: NoiseBox | None = None) -> Problem:
     """Return the rows with a noise component, whitened by those of them that are not noise-like.
 
     Rows far from all others would lead the mean and the covariance by which rows are whitened, and with
@@ -49,7 +39,7 @@ def with_noise_component(data: Problem, expected: bool | float, box: NoiseBox | 
     data : Problem
     expected : bool or float
         The share of the rows that is expected to be noise; True: found from their densities.
-    box : NoiseBox, optional
+    noise : NoiseBox, optional
         Where the noise is, if it is known from another fit; by default the box of the rows, which is the same
         for all families.
 
@@ -69,49 +59,29 @@ def with_noise_component(data: Problem, expected: bool | float, box: NoiseBox | 
             f"noise={expected!r} needs the volume of the rows, and sparse rows of {data.n_features} columns "
             "fill hardly any of it: project them on fewer columns first, or leave noise out."
         )
-    sample = data.subsample(SETTINGS.box_rows, np.random.default_rng(0))
-    values, weights = _rows_of(sample)
-    log_densities = _relative_densities(values, weights, data.family)
+    values, weights = data.subsample(SETTINGS.box_rows, np.random.default_rng(0)).fetch()
+    log_densities = _log_densities(values, weights)
     is_found = isinstance(expected, bool | np.bool_)
-    shares = _noise_shares(log_densities, weights) if is_found else (float(expected),)
-    is_kept = ~_is_lowest(log_densities, weights, shares[-1])
-    whitening = _whitening_of(values, weights, is_kept, data)
-    return Problem(
-        data.rows,
-        data.family,
-        replace(whitening, noise_box=box or _noise_box(values), noise_shares=shares),
-        data.threads,
-    )
+    share = _noise_share(log_densities, weights) if is_found else float(expected)
+    is_kept = ~_is_lowest(log_densities, weights, share)
+    kept = open_rows(values[is_kept], None if weights is None else weights[is_kept])
+    (scale, _), (of_all, _) = (scale_of(rows, data.family) for rows in (kept, open_rows(values, weights)))
+    # In a column in which these rows do not vary, but others do, there is no unit for the others.
+    is_new = is_constant(scale.mean, scale.variances) & ~is_constant(of_all.mean, of_all.variances)
+    whitening = data.whitening if np.any(is_new) else whitening_of(scale, data.family)
+    changes = {"noise": noise or _noise_box(values), "noise_share": share, "whitening": whitening}
+    return data.replace(scale=None, far_rows=data.far_rows[:0], **changes)
 
 
-def without_low_density(data: Problem, share: float) -> Problem:
-    """Return the rows without the share of them that has the lowest density, and without noise component.
+def without_low_density(data: Problem) -> Problem:
+    """Return the rows that are not noise-like, and no noise component, in the same coordinates.
 
-    Parameters
-    ----------
-    data : Problem
-        At most a sample: all of its rows are fetched.
-    share : float
-
-    Returns
-    -------
-    kept : Problem
-        In the same coordinates.
+    The rows are at most a sample: all of them are fetched.
     """
-    values, weights = _rows_of(data)
-    is_kept = np.ones(len(values), dtype=bool)
-    if share > 0:
-        is_kept = ~_is_lowest(_relative_densities(values, weights, data.family), weights, share)
-    weights = None if weights is None else weights[is_kept]
-    n_rows = int(is_kept.sum())
-    whitening = replace(
-        data.whitening,
-        n_rows=n_rows,
-        weight=float(n_rows if weights is None else weights.sum()),
-        noise_box=None,
-        noise_shares=(),
-    )
-    return Problem(open_rows(values[is_kept], weights), data.family, whitening, data.threads)
+    values, weights = data.fetch()
+    is_kept = ~_is_lowest(_log_densities(values, weights), weights, data.noise_share)
+    rows = open_rows(values[is_kept], None if weights is None else weights[is_kept])
+    return data.replace(rows=rows, noise=None, noise_share=0.0)
 
 
 def with_noise_share(parameters: AnyParameters, share: float) -> AnyParameters:
@@ -126,106 +96,64 @@ def as_start_on(data: Problem, start: Fit) -> Fit:
 
     A start that is given, or from another fit, may be of the other kind; a weight of zero would stay so.
     """
-    whitening, noise = data.whitening, float(noise_weights(start.parameters.weights))
-    if start.status is not FitStatus.NOT_RUN:
+    weights = start.parameters.weights
+    # Less than this is rounding, or stays as it is.
+    is_noisy = bool(noise_weights(weights) > 1e-6)
+    if start.status is not FitStatus.NOT_RUN or is_noisy == data.has_noise:
         return start
-    if whitening.has_noise_component and noise < MIN_GIVEN:
-        return replace(start, parameters=with_noise_share(start.parameters, whitening.noise_shares[-1]))
-    if not whitening.has_noise_component and noise > MIN_GIVEN:
-        weights = start.parameters.weights
-        return replace(start, parameters=replace(start.parameters, weights=weights / weights.sum()))
-    return start
-
-
-def _rows_of(data: Problem) -> tuple[Array, Array | None]:
-    """Return all rows on the host in double precision, and their weights."""
-    n_rows = data.n_rows if data.rows.n_rows is None else data.rows.n_rows
-    values, weights = fetch_rows(data.rows, np.arange(n_rows))
-    return np.asarray(values, dtype=np.float64), weights
-
-
-def _whitening_of(values: Array, weights: Array | None, is_kept: Array, data: Problem) -> Whitening:
-    """Return the whitening of those rows of a sample that are kept, for all rows."""
-    kept = open_rows(values[is_kept], None if weights is None else weights[is_kept])
-    whitening = data.whitening
-    # In a column in which these rows do not vary, but others do, there is no unit for the others.
-    both = (row_moments(rows) for rows in (kept, open_rows(values, weights)))
-    of_kept, of_all = (is_constant(moments.mean, moments.variances) for moments in both)
-    if np.array_equal(of_kept, of_all):
-        whitening = whitening_of(kept, data.family)
-    return replace(whitening, n_rows=data.n_rows, weight=data.weight, measurement=data.whitening.measurement)
+    if data.has_noise:
+        return replace(start, parameters=with_noise_share(start.parameters, data.noise_share))
+    return replace(start, parameters=replace(start.parameters, weights=weights / weights.sum()))
 
 
 # --- densities from nearest neighbours ----------------------------------------------------------
 
 
-def _relative_densities(values: Array, weights: Array | None, family: Family) -> Array:
+def _log_densities(values: Array, weights: Array | None) -> Array:
     """Return the logarithm of the density of each row, relative to that of rows spread over their box."""
-    z = _scale_columns(values, family)
+    # Columns are divided by scales that a few far rows do not change.
+    low, high = np.percentile(values, [25, 75], axis=0)
+    deviations = np.std(values, axis=0)
+    z = values / np.where(high > low, high - low, np.where(deviations > 0, deviations, 1.0))
     n, m = z.shape
     row_weights = np.ones(n) if weights is None else weights
-    rng = np.random.default_rng(0)
-    n_among = min(n, SETTINGS.neighbour_rows)
-    among = np.arange(n) if n == n_among else np.sort(rng.choice(n, n_among, replace=False))
+    among = np.arange(n)
+    if n > SETTINGS.neighbour_rows:
+        among = np.random.default_rng(0).choice(n, SETTINGS.neighbour_rows, replace=False)
     # A list of numbers, as one number would give arrays without an axis of neighbours where it is 1.
     numbers = list(range(1, min(SETTINGS.neighbour + 1, len(among)) + 1))
     distances, neighbours = cKDTree(z[among]).query(z, k=numbers)
     # A row of weight two counts as two: the neighbour is the one at which the weights reach the number.
     reached = np.cumsum(row_weights[among][neighbours], axis=1)
-    position = np.minimum((reached < SETTINGS.neighbour + 1).sum(axis=1), distances.shape[1] - 1)
-    distance = distances[np.arange(n), position]
-    n_within = np.maximum(reached[np.arange(n), position] - 1, 1.0)
+    position = np.minimum((reached < SETTINGS.neighbour + 1).sum(axis=1), len(numbers) - 1)[:, None]
+    distance, n_within = (np.take_along_axis(each, position, axis=1)[:, 0] for each in (distances, reached))
     smallest = np.min(distance[distance > 0], initial=np.inf)
     logs = np.log(np.maximum(distance, smallest if np.isfinite(smallest) else 1.0))
-    widths = np.maximum(z.max(axis=0) - z.min(axis=0), MIN_WIDTH)
     log_ball = 0.5 * m * np.log(np.pi) - gammaln(0.5 * m + 1) + m * logs
-    return np.asarray(np.log(n_within / row_weights[among].sum()) + np.log(widths).sum() - log_ball)
+    log_share = np.log(np.maximum(n_within - 1, 1.0) / row_weights[among].sum())
+    return np.asarray(log_share - log_ball + np.log(_widths(z)).sum())
 
 
-def _scale_columns(values: Array, family: Family) -> Array:
-    """Return rows with columns divided by scales that a few far rows do not change."""
-    centre = np.median(values, axis=0)
-    low, high = np.percentile(values, [25, 75], axis=0)
-    deviations = np.std(values, axis=0)
-    scales = np.where(high > low, high - low, np.where(deviations > 0, deviations, 1.0))
-    if family.invariance is Invariance.SCALING:
-        scales = np.full(len(scales), np.hypot.reduce(scales) / np.sqrt(len(scales)))
-    return (values - centre) / scales
+def _noise_share(log_densities: Array, weights: Array | None) -> float:
+    """Return the share of noise, by EM for rows of two densities: that of noise is its share of the rows.
 
-
-def _noise_shares(log_densities: Array, weights: Array | None) -> tuple[float, ...]:
-    """Return shares of noise that agree with the densities: as many rows have at most the density of noise.
-
-    There may be two, if rows of a wide cluster are hardly denser than noise: with the first they are none.
+    The volume up to a neighbour has a gamma distribution, of as many degrees as there are neighbours. At
+    first, half of the rows are noise, and the others are as dense as the densest tenth.
     """
-    row_weights = np.ones(len(log_densities)) if weights is None else weights
-    order = np.argsort(log_densities)
-    sorted_densities = log_densities[order]
-    cumulative = np.concatenate([[0.0], np.cumsum(row_weights[order])]) / row_weights.sum()
-    shares = []
-    for share in SETTINGS.first_shares:
-        for _ in range(MAX_ROUNDS):
-            limit = np.log(SETTINGS.noise_like * max(share, 1e-300))
-            share, before = float(cumulative[np.searchsorted(sorted_densities, limit)]), share
-            if share == before:
-                break
-        position = _up_to_gap(sorted_densities, int(np.searchsorted(cumulative, share)))
-        shares.append(min(float(cumulative[position]), SETTINGS.max_share))
-    low, high = min(shares), max(shares)
-    return (high,) if high <= SETTINGS.same_share * low or high == 0 else (low, high)
-
-
-def _up_to_gap(sorted_densities: Array, position: int) -> int:
-    """Return how many rows are noise-like, from how many have the density of noise.
-
-    Rows of noise near a cluster have a higher one. If there are a few more before a wide gap, they are meant.
-    """
-    n_more = max(SETTINGS.rows_before_gap, round(0.25 * position))
-    densities = sorted_densities[max(position - 1, 0) : position + n_more + 1]
-    gaps = np.diff(densities)
-    if position == 0 or not len(gaps) or gaps.max() < np.log(SETTINGS.wide_gap):
-        return position
-    return position + int(np.argmax(gaps))
+    row_weights, k = np.ones(len(log_densities)) if weights is None else weights, SETTINGS.neighbour
+    # Of many columns, volumes would overflow.
+    volumes = np.exp(np.clip(-log_densities, -300, 300))
+    share, density = 0.5, 1 / float(np.quantile(volumes, 0.1))
+    for _ in range(SETTINGS.sample_passes):
+        prior = max(share, MIN_WEIGHT)
+        log_odds = np.log(prior / (1 - prior)) + k * (np.log(prior / density) - (prior - density) * volumes)
+        noise = row_weights * expit(log_odds)
+        before, share = share, min(float(noise.sum() / row_weights.sum()), SETTINGS.max_share)
+        if np.isclose(share, before):
+            break
+        others = np.maximum(row_weights - noise, MIN_WEIGHT)
+        density = float(others.sum() / (others @ volumes))
+    return share
 
 
 def _is_lowest(log_densities: Array, weights: Array | None, share: float) -> Array:
@@ -240,17 +168,23 @@ def _is_lowest(log_densities: Array, weights: Array | None, share: float) -> Arr
 # --- the box -------------------------------------------------------------------------------------
 
 
+def _widths(z: Array) -> Array:
+    """Return the widths of the columns of rows, not less than of rows that are spread evenly.
+
+    The least is that where rows vary no more than the whitening allows for.
+    """
+    return np.maximum(np.ptp(z, axis=0), np.sqrt(12 * MIN_EIGENVALUE))
+
+
 def _noise_box(values: Array) -> NoiseBox:
     """Return the smaller of the boxes of rows along the columns and along their principal axes, as mclust."""
-    n_features, centre = values.shape[1], values.mean(axis=0)
+    centre = values.mean(axis=0)
     units = column_units(values.var(axis=0), centre)
     z = (values - centre) / units
-    low, widths = z.min(axis=0), np.maximum(np.ptp(z, axis=0), MIN_WIDTH)
-    along_columns = NoiseBox(centre + low * units, widths * units)
-    if n_features == 1 or n_features > MAX_COLUMNS:
+    along_columns = NoiseBox(centre + z.min(axis=0) * units, _widths(z) * units)
+    if not 1 < z.shape[1] <= MAX_INCOMPLETE_COLUMNS:
         return along_columns
     axes = np.linalg.eigh(z.T @ z)[1]
     scores = z @ axes
-    low, widths = scores.min(axis=0), np.maximum(np.ptp(scores, axis=0), MIN_WIDTH)
-    along_axes = NoiseBox(centre + (axes @ low) * units, (axes * widths).T * units)
+    along_axes = NoiseBox(centre + (axes @ scores.min(axis=0)) * units, (axes * _widths(scores)).T * units)
     return min(along_columns, along_axes, key=lambda box: box.log_volume)

@@ -9,18 +9,18 @@ are needed: whether a value is missing is a further column.
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.data.rows import map_in_threads
-from apolar.em.blocks import Block, StatsBlock, posteriors
-from apolar.em.kernels.compiled import CompiledBlock, has_kernel
+from apolar._core.threads import map_in_threads
+from apolar.em.blocks import Block, dense_block, posteriors
 from apolar.em.whitening import Whitening
 from apolar.mixture.conditional import FULL, ConditionalComponents, NaturalComponents
 from apolar.mixture.families import FAMILIES, Family
@@ -112,7 +112,7 @@ class PatternRows:
         if self.n_large:
             parts = zip(self._slices(), marginal.natural(), strict=True)
             each = [
-                _dense_block(self.values[rows], None, FULL).logits(natural).copy() for rows, natural in parts
+                dense_block(self.values[rows], None, FULL).logits(natural).copy() for rows, natural in parts
             ]
             return np.concatenate(each, axis=1)
         images = np.einsum("rkij,rj->rki", self.by_row(marginal.precisions), self.values)
@@ -160,7 +160,7 @@ class PatternRows:
         def sum_patterns(patterns: IndexArray, threads: int) -> None:
             for p in patterns.tolist():
                 part = None if weights is None else weights[slices[p]]
-                block = _dense_block(self.values[slices[p]], part, FULL, threads)
+                block = dense_block(self.values[slices[p]], part, FULL, n_threads=threads)
                 stats[p], likelihoods[p] = block.e_step(by_mixture[p])
 
         # Threads share the rows of a pattern of very many, and else the patterns.
@@ -175,23 +175,17 @@ class PatternRows:
         return stats, likelihoods.sum(axis=0)
 
 
-def _dense_block(values: Array, weights: Any, family: Family, n_threads: int = 1) -> Block:
-    """Return the block of dense rows of the host as they are, whose statistics are those of a family."""
-    n_features = values.shape[1]
-    if has_kernel(family, n_features):
-        return CompiledBlock(values, weights, family, None, n_threads)
-    row_stats = np.empty((family.n_stats(n_features), len(values)))
-    row_stats[0], row_stats[1 : 1 + n_features] = 1.0, values.T
-    family.write_quadratics(row_stats[1 : 1 + n_features], row_stats[1 + n_features :])
-    return StatsBlock(row_stats, weights)
-
-
 def incomplete_block(
-    values: Array, weights: Any, family: Family, whitening: Whitening, n_threads: int = 1
+    values: Array,
+    weights: Any,
+    family: Family,
+    whitening: Whitening,
+    measurement: float | Array = 0.0,
+    n_threads: int = 1,
 ) -> IncompleteBlock:
     """Return the block of dense rows of the host, NaN where a value is missing, in the units of the data."""
     kind = AlignedBlock if family.is_axis_aligned else PatternBlock
-    return kind(values, weights, family, whitening, n_threads)
+    return kind(values, weights, family, whitening, measurement, n_threads)
 
 
 class IncompleteBlock(Block):
@@ -208,14 +202,23 @@ class IncompleteBlock(Block):
     weights : ndarray, shape (n_rows,), or None
     family : Family
     whitening : Whitening
-    n_threads : int, default=1
+    measurement : float or ndarray, shape (n_features,)
+        The variance of the measurement error of each row.
+    n_threads : int
     """
 
     def __init__(
-        self, values: Array, weights: Any, family: Family, whitening: Whitening, n_threads: int = 1
+        self,
+        values: Array,
+        weights: Any,
+        family: Family,
+        whitening: Whitening,
+        measurement: float | Array,
+        n_threads: int,
     ) -> None:
         super().__init__(weights)
         self.family, self.whitening, self.n_threads = family, whitening, n_threads
+        self.measurement = measurement
         self.n_features = values.shape[1]
         self.units = np.broadcast_to(whitening.deviations, self.n_features)
         self._n_rows = len(values)
@@ -228,12 +231,12 @@ class IncompleteBlock(Block):
     @property
     def errors(self) -> Array:
         """The variance of the measurement error of each column, in its unit."""
-        return np.asarray(self.whitening.measurement / self.units**2)
+        return np.asarray(self.measurement / self.units**2)
 
-    def with_family(self, family: Family, whitening: Whitening) -> IncompleteBlock:
-        """Return the same rows for a family of the same row statistics, or another measurement error."""
-        other = object.__new__(type(self))
-        vars(other).update(vars(self), family=family, whitening=whitening)
+    def replace(self, family: Family, measurement: float | Array) -> Self:
+        """Return the same rows for a family of the same row statistics, and a measurement error."""
+        other = copy.copy(self)
+        other.family, other.measurement = family, measurement
         return other
 
     @property
@@ -257,7 +260,7 @@ class AlignedBlock(IncompleteBlock):
         missing = np.isnan(x)
         self.incomplete = np.flatnonzero(missing.any(axis=0))
         values = np.concatenate([np.where(missing, 0.0, x), missing[:, self.incomplete]], axis=1)
-        self.inner = _dense_block(values, self.weights, ALIGNED, self.n_threads)
+        self.inner = dense_block(values, self.weights, ALIGNED, n_threads=self.n_threads)
 
     def _parts(self, natural: Array) -> tuple[Array, Array]:
         """Return the natural parameters of each column, (..., n_features): linear ones, and quadratics."""
@@ -276,9 +279,8 @@ class AlignedBlock(IncompleteBlock):
         of_missing = (np.log(self.units) - constants)[..., self.incomplete]
         return np.concatenate([of_all, linear, of_missing, quadratics, np.zeros_like(of_missing)], axis=-1)
 
-    def e_step(self, natural: Array, *, is_hard: bool = False) -> tuple[Array, Array]:
+    def e_step(self, natural: Array) -> tuple[Array, Array]:
         """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods."""
-        assert not is_hard
         m, columns = self.n_features, self.incomplete
         stored, log_likelihood = self.inner.e_step(self._expand(natural))
         flat = natural.reshape(-1, natural.shape[-1])
@@ -327,9 +329,8 @@ class PatternBlock(IncompleteBlock):
             given.marginal.constants[...] += (part.missing @ log_units)[:, None]
             yield part, given.with_measurement(~part.missing * errors) if np.any(errors) else given
 
-    def e_step(self, natural: Array, *, is_hard: bool = False) -> tuple[Array, Array]:
+    def e_step(self, natural: Array) -> tuple[Array, Array]:
         """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods."""
-        assert not is_hard
         n_mixtures, n_components, n_stats = natural.shape
         n, m = n_mixtures * n_components, self.n_features
         totals = [np.zeros(shape) for shape in (n, (n, m), (n, m, m), n_mixtures)]

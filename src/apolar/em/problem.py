@@ -1,4 +1,4 @@
-"""Rows in whitened coordinates, with the sums over them that EM needs."""
+"""Rows in whitened coordinates, with the sums over them that EM needs, and samples of them."""
 
 from __future__ import annotations
 
@@ -6,29 +6,32 @@ import copy
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.constants import MIN_WEIGHT
-from apolar._core.namespaces import is_device_array, namespace, to_numpy
-from apolar.data import Rows
-from apolar.em.blocks import Block, squares_about
+from apolar._core.namespaces import namespace, to_numpy
+from apolar.data import CHUNK_SIZE, Rows
+from apolar.em.blocks import Block, CompiledBlock, squares_about
 from apolar.em.completion import Completion, as_float64_rows
 from apolar.em.coordinates import LocalCoordinates
-from apolar.em.kernels.compiled import CompiledBlock
 from apolar.em.missing import IncompleteBlock, incomplete_block
-from apolar.em.row_blocks import CHUNK_SIZE, MIN_ROWS, RowBlocks, is_compiled
-from apolar.em.row_samples import RowSamples, dense
-from apolar.em.row_scale import RowScale, scale_of, whitening_of
-from apolar.em.whitening import Whitening, add_measurement
+from apolar.em.row_blocks import MIN_ROWS, RowBlocks, is_compiled
+from apolar.em.row_samples import RowSamples
+from apolar.em.row_scale import check_scale, scale_of, whitening_of
+from apolar.em.whitening import Whitening, diagonal_covariance
 from apolar.mixture.families import Family
+from apolar.mixture.noise import NoiseBox, append_noise
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
 
 # Rows of at most this many numbers (16 MB) are stored in whitened coordinates for the extension.
 KEPT_NUMBERS = 2**21
+# What stored blocks of the rows are made of.
+_STORED = {"rows", "whitening", "threads", "available_covariance"}
 
 
 class Problem(RowSamples):
@@ -45,15 +48,27 @@ class Problem(RowSamples):
     whitening : Whitening, optional
         By default that of the rows, which are checked and read once for it.
     threads : int, default=1
-    measurement : float, default=0.0
-        The variance of the measurement error of each row, if `whitening` is not given.
+    measurement : float or ndarray, shape (n_features,), default=0.0
+        The variance of the Gaussian measurement error that each row is assumed to have, in the units of the
+        data: one for every column, `reg_covar`, or one per column, of its rounding errors. The M-step adds
+        it to the variances.
+    noise : NoiseBox, optional
+        Where the noise component is, in the units of the data, if there is one.
+    noise_share : float, default=0.0
+        The share of the rows that may be noise, which starts set aside.
+    available_covariance : ndarray, shape (n_features, n_features), optional
+        The covariance of the rows, in the units of the data, if a whitening is given and values are missing.
 
     Attributes
     ----------
     n_features : int
     n_stats : int
         The number of statistics per row.
-    scale : RowScale or None
+    n_rows : int
+        The number of rows with weight.
+    weight : float
+        The sum of the weights of the rows.
+    scale : RowMoments or None
         Of the rows, if the whitening was computed from it.
     far_rows : ndarray of int
         Positions of rows that are far from all others, as far as they are known.
@@ -66,29 +81,68 @@ class Problem(RowSamples):
         whitening: Whitening | None = None,
         threads: int = 1,
         *,
-        measurement: float = 0.0,
+        measurement: float | Array = 0.0,
+        noise: NoiseBox | None = None,
+        noise_share: float = 0.0,
+        available_covariance: Array | None = None,
     ) -> None:
-        self.far_rows = np.zeros(0, dtype=np.intp)
-        self.scale: RowScale | None = None
+        self.scale, self.far_rows = None, np.zeros(0, dtype=np.intp)
         if whitening is None:
-            self.scale = scale_of(rows, family, threads)
-            self.far_rows = self.scale.far_rows
-            rows = rows.on_host() if self.scale.is_incomplete else rows
-            whitening = whitening_of(rows, family, measurement, scale=self.scale)
-        self.rows = rows
-        self.whitening, self.family = whitening, family.in_coordinates(whitening.inverse)
-        self.n_features = rows.n_features
-        self.n_stats = family.n_stats(rows.n_features)
+            scale, self.far_rows = scale_of(rows, family, threads)
+            check_scale(scale, rows.names, float(np.max(measurement)))
+            self.n_rows, self.weight, self.scale = scale.n_rows, scale.weight, scale
+            whitening = whitening_of(scale, family)
+            if scale.is_incomplete:
+                rows, available_covariance = rows.on_host(), scale.covariance
+        else:
+            self.n_rows, self.weight = rows.count()
+        self.rows, self.family, self.whitening = rows, family, whitening
         # Also for rows on a device, which runs in parallel by itself: samples of them come to the host.
         self.threads = threads
+        self.measurement, self.noise, self.noise_share = measurement, noise, noise_share
+        self.available_covariance = available_covariance
+        self._prepare(None)
+
+    def replace(self, **changes: Any) -> Problem:
+        """Return the problem with some of its attributes changed.
+
+        Another family has the same row statistics: it shares more or less. Other rows are counted, unless
+        `n_rows` and `weight` are given.
+        """
+        other, is_stored = copy.copy(self), not changes.keys() & _STORED
+        if not is_stored:
+            vars(other).pop("standardised", None)
+        if "rows" in changes:
+            other.scale, other.far_rows = None, np.zeros(0, dtype=np.intp)
+            if "weight" not in changes:
+                other.n_rows, other.weight = changes["rows"].count()
+        vars(other).update(changes)
+        other._prepare(self._kept if is_stored else None)
+        return other
+
+    def _prepare(self, kept: CompiledBlock | IncompleteBlock | None) -> None:
+        """Set what follows from the other attributes; rows may be stored already."""
+        rows, whitening = self.rows, self.whitening
+        self.family = self.family.in_coordinates(whitening.inverse)
+        self.n_features, self.n_stats = rows.n_features, self.family.n_stats(rows.n_features)
         self._imputed: Problem | None = None
-        # How blocks are made of the rows in each pass, if none is kept.
-        self._blocks = RowBlocks(self.family, whitening, threads)
-        self._kept = self._block_to_keep()
-        if self._kept is None and self.is_wide and family.is_spherical and rows.in_memory:
+        # What the measurement error of a row adds to its expected quadratics. The log-density is linear in
+        # these, so that EM still maximises an objective. Where values are missing, blocks add the errors.
+        self._errors: Array | None = None
+        covariance = None if self.is_incomplete else self.error_covariance(self.measurement)
+        if covariance is not None:
+            error = WhitenedParameters(np.ones(1), np.zeros((1, self.n_features)), covariance[None])
+            self._errors = self.family.untied.moments(error).second[0]
+        self._kept = self._block_to_keep() if kept is None else kept
+        if isinstance(self._kept, IncompleteBlock):
+            self._kept = self._kept.replace(self.family, self.measurement)
+        squares = None
+        if self.is_wide and self.family.is_spherical and rows.in_memory:
             # Squared lengths are stored: they take only 8 bytes per row.
             squares = squares_about(rows.take(slice(None))[0], whitening)
-            self._blocks = replace(self._blocks, squares=squares)
+        # How blocks are made of the rows in each pass, if none is kept.
+        known = self.measurement, self.is_incomplete, self.has_noise
+        self._blocks = RowBlocks(self.family, whitening, *known, self.threads, squares)
 
     def _block_to_keep(self) -> CompiledBlock | IncompleteBlock | None:
         """Return all rows as one block, if it is small; with missing values, if the rows are in memory."""
@@ -97,7 +151,8 @@ class Problem(RowSamples):
             if not (rows.in_memory and rows.can_take):
                 return None
             values, weights = rows.take(slice(None))
-            return incomplete_block(as_float64_rows(values), weights, family, whitening, self.threads)
+            known = family, whitening, self.measurement, self.threads
+            return incomplete_block(as_float64_rows(values), weights, *known)
         # The extension computes the statistics of rows faster than it would read them.
         if not is_compiled(rows, family) or rows.is_distributed or not rows.can_take or rows.n_rows is None:
             return None
@@ -108,69 +163,79 @@ class Problem(RowSamples):
         whitening.write(values, whitened)
         return CompiledBlock(whitened.T, weights, family, n_threads=self.threads)
 
-    def under(self, family: Family) -> Problem:
-        """Return the same rows for another family of the same row statistics: with or without sharing."""
-        return self._with(family.in_coordinates(self.whitening.inverse), self.whitening)
+    @property
+    def has_noise(self) -> bool:
+        """Whether there is a noise component beside the Gaussian ones."""
+        return self.noise is not None
 
-    def with_measurement(self, variances: Array | float) -> Problem:
-        """Return the same rows with measurement errors of these variances, shape (n_features,)."""
-        return self._with(self.family, replace(self.whitening, measurement=variances))
+    @property
+    def is_rounded(self) -> bool:
+        """Whether rows are taken to be known up to their rounding errors only."""
+        return isinstance(self.measurement, np.ndarray)
 
-    def _with(self, family: Family, whitening: Whitening) -> Problem:
-        """Return the same rows for a family of the same row statistics, or another measurement error."""
-        other = copy.copy(self)
-        other.family, other.whitening, other._imputed = family, whitening, None
-        other._blocks = replace(self._blocks, family=family, whitening=whitening)
-        if isinstance(self._kept, IncompleteBlock):
-            other._kept = self._kept.with_family(family, whitening)
-        return other
+    def error_covariance(self, variances: Array | float) -> Array | None:
+        """Return the covariance of errors of these variances as one of the family; None if all are zero."""
+        return diagonal_covariance(variances, self.whitening.matrix) if np.any(variances) else None
+
+    @property
+    def exact(self) -> Problem:
+        """The same rows without measurement errors: for densities at the rows as they are."""
+        return self.replace(measurement=0.0) if np.any(self.measurement) else self
 
     def imputed(self, parameters: WhitenedParameters | None = None) -> Problem:
         """Return the rows with the expected value in place of each missing one; themselves if none is.
 
         By default, the expected values are those of one Gaussian; else, of a mixture.
         """
-        if not self.is_incomplete:
+        if self.available_covariance is None:
             return self
         if parameters is None and self._imputed is not None:
             return self._imputed
         if parameters is None:
-            completion = Completion.by_regression(self.whitening)
+            completion = Completion.by_regression(self.whitening.centre, self.available_covariance)
         else:
             completion = Completion.by_mixture(self.family, self.whitening, parameters)
-        whitening = replace(self.whitening, available_covariance=None)
-        imputed = Problem(self.rows.transform(completion), self.family, whitening, self.threads)
+        rows, known = self.rows.transform(completion), {"n_rows": self.n_rows, "weight": self.weight}
+        imputed = self.replace(rows=rows, available_covariance=None, **known)
         if parameters is None:
             imputed.far_rows, imputed.scale, self._imputed = self.far_rows, self.scale, imputed
         return imputed
 
-    def _require_complete(self) -> None:
-        if self.is_incomplete:
-            raise ValueError("Values of the rows are missing: this needs those of Problem.imputed().")
+    def prior_for(self, prior: Prior | None) -> Prior | None:
+        """Return the prior for rows with these measurement errors: it adds those of rounding, if any."""
+        if prior is None or not self.is_rounded:
+            return prior
+        return replace(prior, noise=self.error_covariance(self.measurement))
+
+    def is_narrower(self, parameters: WhitenedParameters, variances: Array) -> bool:
+        """Return whether a component varies less, in some direction, than errors of these variances."""
+        errors = self.error_covariance(variances)
+        if errors is None:
+            return False
+        return bool(np.max(self.family.relative_variances(errors, parameters.covariances)) > 1)
 
     def natural(self, parameters: WhitenedParameters) -> Array:
         """Return the natural parameters of the components, with what measurement errors add to them.
 
         Those of the noise component, if there is one, are last.
         """
-        natural, errors = self.family.natural(parameters), self._measurement_quadratics()
-        if errors is not None:
-            natural[..., 0] += natural[..., -len(errors) :] @ errors
-        return self.whitening.append_noise_component(natural, parameters.weights)
+        natural = self.family.natural(parameters)
+        if self._errors is not None:
+            natural[..., 0] += natural[..., -len(self._errors) :] @ self._errors
+        return append_noise(natural, parameters.weights, self.noise, self.whitening.log_det)
 
     def m_step(
         self, stats: SufficientStats, prior: Prior | None, near: WhitenedParameters | None = None
     ) -> WhitenedParameters:
         """Return the M-step of the family; beside noise, the weights are shares of all rows."""
         parameters = self.family.m_step(stats, prior, near)
-        if not self.whitening.has_noise_component:
+        if not self.has_noise:
             return parameters
         return replace(parameters, weights=np.maximum(stats.counts, MIN_WEIGHT) / self.weight)
 
     def coordinates(self, parameters: WhitenedParameters) -> LocalCoordinates:
         """Return local coordinates around one mixture."""
-        has_noise = self.whitening.has_noise_component
-        return LocalCoordinates(self.family, parameters, self.weight, has_noise)
+        return LocalCoordinates(self.family, parameters, self.weight, self.has_noise)
 
     # --- sums over the rows ----------------------------------------------------------
 
@@ -189,34 +254,29 @@ class Problem(RowSamples):
         log_likelihood : ndarray, shape (n_mixtures,)
             In whitened coordinates: adding `whitening.log_det` per row gives that in the units of the data.
         """
-        natural, errors = self.natural(parameters), self._measurement_quadratics()
+        natural = self.natural(parameters)
         n_mixtures, n_components, _ = natural.shape
         if self._kept is not None:
             stats, log_likelihood = self._kept.e_step(natural)
         else:
-            stats, log_likelihood = self._reduce(
-                lambda block: block.e_step(natural),
-                2 * n_mixtures * n_components,
-                n_components if n_mixtures == 1 else 0,
+            n_fused = n_components if n_mixtures == 1 else 0
+            blocks = replace(self._blocks, n_working=2 * n_mixtures * n_components, n_fused=n_fused)
+            stats, log_likelihood = blocks.reduce(
+                self.rows, lambda block: block.e_step(natural), self.threads
             )
-        stats = stats.reshape(natural.shape)
-        if self.whitening.has_noise_component:
-            # The rows of noise are those that the components leave.
-            stats = np.ascontiguousarray(stats[..., :-1, :])
-        return SufficientStats(add_measurement(stats, errors), self.n_features), log_likelihood
+        # The rows of noise are those that the components leave.
+        stats = stats.reshape(natural.shape)[:, : parameters.n_components]
+        return self._with_errors(np.ascontiguousarray(stats)), log_likelihood
 
     def nearest_stats(self, means: Array) -> SufficientStats:
         """Return the sufficient statistics of the rows nearest to each mean, in whitened coordinates."""
         self._require_complete()
         # Natural parameters whose logits are minus half the squared distance, up to a term of the row alone.
-        nearness = np.zeros((1, len(means), self.n_stats))
-        nearness[0, :, 0] = -0.5 * np.einsum("ij,ij->i", means, means)
-        nearness[0, :, 1 : 1 + self.n_features] = means
-        if self._kept is not None:
-            stats, _ = self._kept.e_step(nearness, is_hard=True)
-        else:
-            stats, _ = self._reduce(lambda block: block.e_step(nearness, is_hard=True), 2 * len(means))
-        return self._with_measurement(stats)
+        nearness = np.zeros((len(means), self.n_stats))
+        nearness[:, 0] = -0.5 * np.einsum("ij,ij->i", means, means)
+        nearness[:, 1 : 1 + self.n_features] = means
+        parts = self.map_blocks(lambda block: to_numpy(block.nearest_stats(nearness)), 2 * len(means))
+        return self._with_errors(sum(parts, np.zeros(nearness.shape)))
 
     def hard_stats(self, labels: Array, n_components: int) -> SufficientStats:
         """Return the sufficient statistics of the rows of each label; labels are in the order of rows."""
@@ -235,28 +295,19 @@ class Problem(RowSamples):
 
         # In order and by one thread, as each block takes the next part of the responsibilities.
         parts = self.map_blocks(block_stats, n_threads=1)
-        return self._with_measurement(sum(parts, np.zeros((len(responsibilities), self.n_stats))))
+        return self._with_errors(sum(parts, np.zeros((len(responsibilities), self.n_stats))))
 
-    def _measurement_quadratics(self) -> Array | None:
-        """Return what the measurement error of a row adds to its expected quadratics, or None without."""
-        # Where values are missing, their blocks add the errors of those that are not.
-        return None if self.is_incomplete else self.whitening.measurement_quadratics(self.family)
+    def _with_errors(self, stats: Array) -> SufficientStats:
+        """Return sums of row statistics, with what the measurement error of a row adds to its quadratics."""
+        if self._errors is not None:
+            # A copy: sums from a device may be read-only.
+            stats = np.array(stats)
+            stats[..., -len(self._errors) :] += stats[..., :1] * self._errors
+        return SufficientStats(stats, self.n_features)
 
-    def _with_measurement(self, stats: Array) -> SufficientStats:
-        return SufficientStats(add_measurement(stats, self._measurement_quadratics()), self.n_features)
-
-    def _natural_of_rows(self, parameters: WhitenedParameters) -> Array:
-        """Return the natural parameters of one mixture for densities at the rows as they are."""
-        return self.whitening.append_noise_component(self.family.natural(parameters), parameters.weights)
-
-    def _without_measurement(self) -> Problem:
-        """Return the rows for densities at the rows as they are; complete ones need no change."""
-        return self.with_measurement(0.0) if self.is_incomplete else self
-
-    def _reduce(self, function: Callable[[Block], Any], n_working: int, n_fused: int = 0) -> list[Any]:
-        """Return the sums of a function of blocks, computed where the rows are."""
-        blocks = replace(self._blocks, n_working=n_working, n_fused=n_fused)
-        return blocks.reduce(self.rows, function, self.threads)
+    def _require_complete(self) -> None:
+        if self.is_incomplete:
+            raise ValueError("Values of the rows are missing: this needs those of Problem.imputed().")
 
     # --- the rows themselves ---------------------------------------------------------
 
@@ -281,11 +332,10 @@ class Problem(RowSamples):
         written : bool, default=False
             Whether the function needs the statistics of each row: a `StatsBlock`.
         """
-        n_threads = self.threads if n_threads is None else n_threads
         if self._kept is not None and not (written and isinstance(self._kept, CompiledBlock)):
             return iter([function(self._kept)])
         blocks = replace(self._blocks, n_working=n_working, is_written=written)
-        return blocks.map(self.rows, function, n_threads)
+        return blocks.map(self.rows, function, self.threads if n_threads is None else n_threads)
 
     def row_responsibilities(self, parameters: WhitenedParameters) -> tuple[Any, Any]:
         """Return responsibilities, shape (n_components, n_rows), and log-densities, shape (n_rows,).
@@ -293,20 +343,19 @@ class Problem(RowSamples):
         Parameters and log-densities are those of one mixture, in whitened coordinates. Beside a noise
         component, the responsibilities of a row add up to one less that of the noise.
         """
-        n_components, natural = parameters.n_components, self._natural_of_rows(parameters)
-        blocks = self._without_measurement().map_blocks(
-            lambda block: block.posteriors(natural, "both"), 2 * len(natural)
-        )
+        exact = self.exact
+        natural = exact.natural(parameters)
+        blocks = exact.map_blocks(lambda block: block.posteriors(natural, "both"), 2 * len(natural))
         responsibilities, densities = zip(*blocks, strict=True)
         xp = namespace(densities[0])
-        return xp.concat(responsibilities, axis=1)[:n_components, ...], xp.concat(densities)
+        return xp.concat(responsibilities, axis=1)[: parameters.n_components, ...], xp.concat(densities)
 
     def row_logits(self, natural: Array, rows: slice) -> Array:
         """Return the logarithms of weighted densities at some rows, shape (len(natural), n)."""
         if isinstance(self._kept, CompiledBlock):
             return CompiledBlock(self._kept.values[rows], None, self.family).logits(natural)
         # Block by block: all row statistics together would take too much memory.
-        parts = self._without_measurement().map_blocks(
+        parts = self.exact.map_blocks(
             lambda block: to_numpy(block.posteriors(natural, "logits")), 2 * len(natural)
         )
         return np.concatenate(list(parts), axis=1)[:, rows]
@@ -324,12 +373,8 @@ class Problem(RowSamples):
         parts = []
         for block, _ in self._read():
             parts.append(np.empty((self.n_features, block.shape[0])))
-            self.whitening.write(to_numpy(block) if is_device_array(block) else block, parts[-1])
+            self.whitening.write(block if sparse.issparse(block) else to_numpy(block), parts[-1])
         return np.concatenate(parts, axis=1)
-
-    def _read(self) -> Iterator[tuple[Any, Any]]:
-        """Yield chunks of the rows as they are stored, and their weights or None."""
-        return self.rows.read(max(MIN_ROWS, CHUNK_SIZE // self.n_features))
 
     @functools.cached_property
     def standardised(self) -> Array:
@@ -338,11 +383,11 @@ class Problem(RowSamples):
         For spherical families all columns are divided by one number. For full covariances rows are not
         whitened, which would shrink the directions in which clusters are far apart.
         """
-        self._require_complete()
         if self.whitening.matrix.ndim < 2:
             return np.ascontiguousarray(self.whitened_rows().T)
-        blocks = [dense(block) - self.whitening.centre for block, _ in self._read()]
-        return np.concatenate(blocks) / self.whitening.deviations
+        self._require_complete()
+        blocks = [block.toarray() if sparse.issparse(block) else to_numpy(block) for block, _ in self._read()]
+        return (np.concatenate(blocks) - self.whitening.centre) / self.whitening.deviations
 
     def row_weights(self) -> Array | None:
         """Return the weights of all rows, or None if they are all one."""
@@ -353,7 +398,6 @@ class Problem(RowSamples):
             return None
         return np.concatenate([np.asarray(to_numpy(part), np.float64) for part in parts])
 
-    def _with_rows(self, rows: Rows, n_rows: int, weight: float) -> Self:
-        """Return other rows in the same coordinates."""
-        whitening = replace(self.whitening, n_rows=n_rows, weight=weight)
-        return type(self)(rows, self.family, whitening, self.threads)
+    def _read(self) -> Iterator[tuple[Any, Any]]:
+        """Yield chunks of the rows as they are stored, and their weights or None."""
+        return self.rows.read(max(MIN_ROWS, CHUNK_SIZE // self.n_features))

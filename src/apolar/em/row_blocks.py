@@ -11,25 +11,29 @@ from scipy import sparse
 
 from apolar._core import gpu
 from apolar._core.arrays import Array
-from apolar._core.compiled import RowMap
-from apolar._core.namespaces import as_float64, is_device_array, to_numpy
-from apolar.data import Chunk, Rows, Scratch, thread_scratch
-from apolar.data.checks import check_weights
+from apolar._core.namespaces import is_device_array, to_numpy
+from apolar.data import CHUNK_SIZE, Chunk, Rows, thread_scratch
 from apolar.data.rows import DENSE_COLUMNS
-from apolar.em.blocks import Block, RawBlock, StatsBlock, weights_to_device_of
+from apolar.data.weights import check_weights
+from apolar.em.blocks import (
+    Block,
+    RawBlock,
+    StatsBlock,
+    dense_block,
+    has_kernel,
+    weights_to_device_of,
+    write_row_stats,
+)
 from apolar.em.kernels import triton
-from apolar.em.kernels.compiled import CompiledBlock, has_kernel
 from apolar.em.missing import incomplete_block
 from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
 
-__all__ = ["NOISE_AND_MISSING", "RowBlocks", "is_compiled", "is_wide", "write_row_stats"]
+__all__ = ["NOISE_AND_MISSING", "RowBlocks", "is_compiled", "is_wide"]
 
-# Numbers per chunk: 8 MB per thread. Larger than for other sums, as EM makes a dozen calls per chunk, and
-# threads wait for each other between calls.
-CHUNK_SIZE = 2**20
-# Numbers per chunk of rows that the extension reads but that are not all in memory, or not checked yet.
-COMPILED_CHUNK_SIZE = 2**18
+# Numbers per chunk of row statistics: 8 MB per thread. Larger than for other sums, as EM makes a dozen calls
+# per chunk, and threads wait for each other between calls.
+STATS_CHUNK_SIZE = 2**20
 # The fewest rows per chunk.
 MIN_ROWS = 64
 
@@ -47,6 +51,12 @@ class RowBlocks:
     ----------
     family : Family
     whitening : Whitening
+    measurement : float or ndarray, shape (n_features,)
+        The variance of the measurement error of each row, which counts where values are missing.
+    is_incomplete : bool
+        Whether values of the rows may be missing.
+    has_noise : bool
+        Whether there is a noise component: no value may be missing.
     n_threads : int, default=1
         For a block of all rows, which the extension reads.
     squares : ndarray or None
@@ -64,6 +74,9 @@ class RowBlocks:
 
     family: Family
     whitening: Whitening
+    measurement: float | Array = 0.0
+    is_incomplete: bool = False
+    has_noise: bool = False
     n_threads: int = 1
     squares: Array | None = None
     is_checked: bool = True
@@ -101,18 +114,17 @@ class RowBlocks:
             and gpu.reads_dtype_of(template)
         ):
             return gpu.MAX_ROWS
-        if not self.is_written and not self.whitening.is_incomplete and is_compiled(rows, self.family):
+        if not (self.is_written or self.is_incomplete) and is_compiled(rows, self.family):
             if self.is_checked and rows.is_one_array:
                 return rows.n_rows or 1
-            return max(MIN_ROWS, COMPILED_CHUNK_SIZE // rows.n_features)
+            return max(MIN_ROWS, CHUNK_SIZE // rows.n_features)
         has_stats = self.is_written or not (self.family.is_spherical and is_wide(rows))
         n_stats = self.family.n_stats(rows.n_features) if has_stats else 0
-        return max(MIN_ROWS, rows.chunk_rows(n_stats + self.n_working, CHUNK_SIZE))
+        return max(MIN_ROWS, rows.chunk_rows(n_stats + self.n_working, STATS_CHUNK_SIZE))
 
     def __call__(self, chunk: Chunk) -> Block | None:
         """Return the block of a chunk, which holds its weights; None if no row counts."""
-        is_on_device = is_device_array(chunk.values)
-        if is_on_device and self._is_fused(chunk.values[:0, ...], chunk.n_features):
+        if is_device_array(chunk.values) and self._is_fused(chunk.values[:0, ...], chunk.n_features):
             is_readable = chunk.values.shape[1] == chunk.n_features and gpu.reads_dtype_of(chunk.values)
             if self.is_checked or is_readable:
                 return self._kernel_block(chunk)
@@ -121,22 +133,25 @@ class RowBlocks:
             if checked is None:
                 return None
             chunk = checked
-        values, weights = chunk.values, chunk.weights
-        if self.whitening.is_incomplete or chunk.has_missing:
-            return self._incomplete_block(values, weights)
+        values, whitening = chunk.values, self.whitening
+        is_incomplete = self.is_incomplete or chunk.has_missing
+        if is_incomplete and self.has_noise:
+            raise ValueError(NOISE_AND_MISSING)
+        if is_incomplete:
+            values = np.asarray(to_numpy(values) if is_device_array(values) else values, np.float64)
+        weights = weights_to_device_of(chunk.weights, values)
         if isinstance(values, np.ndarray) and not self.is_checked:
-            values = self.whitening.within_reach(values)
-        if not self.is_written:
-            if isinstance(values, np.ndarray) and has_kernel(self.family, values.shape[1]):
-                row_map = RowMap.of(self.whitening.centre, self.whitening.matrix)
-                return CompiledBlock(values, weights, self.family, row_map, self.n_threads)
-            if self.family.is_spherical and sparse.issparse(values) and values.shape[1] > DENSE_COLUMNS:
-                stored = self.squares
-                squares = None if stored is None else stored[chunk.first_row :][: values.shape[0]]
-                weights = weights_to_device_of(weights, self.whitening.centre)
-                return RawBlock(values, weights, self.whitening, squares)
-        row_stats = write_row_stats(values, self.family, self.whitening, thread_scratch())
-        return StatsBlock(row_stats, weights_to_device_of(weights, row_stats))
+            values = whitening.within_reach(values)
+        if is_incomplete:
+            return incomplete_block(values, weights, self.family, whitening, self.measurement)
+        if self.is_written:
+            row_stats = write_row_stats(values, self.family, whitening, thread_scratch())
+            return StatsBlock(row_stats, weights)
+        if self.family.is_spherical and sparse.issparse(values) and values.shape[1] > DENSE_COLUMNS:
+            stored = self.squares
+            squares = None if stored is None else stored[chunk.first_row :][: values.shape[0]]
+            return RawBlock(values, weights, whitening, squares)
+        return dense_block(values, weights, self.family, whitening, self.n_threads)
 
     def _is_fused(self, template: Any, n_features: int) -> bool:
         """Return whether a kernel of the GPU of an array has been asked for, and there is one."""
@@ -151,29 +166,6 @@ class RowBlocks:
             weights = check_weights(weights, chunk.values, chunk.first_row)
         weights = weights_to_device_of(weights, chunk.values)
         return triton.KernelBlock(replace(chunk, weights=weights), replace(self, n_fused=0))
-
-    def _incomplete_block(self, values: Any, weights: Any) -> Block:
-        """Return the block of rows with missing values, which is on the host."""
-        if self.whitening.has_noise_component:
-            raise ValueError(NOISE_AND_MISSING)
-        host = np.asarray(to_numpy(values) if is_device_array(values) else values, np.float64)
-        if not self.is_checked:
-            host = self.whitening.within_reach(host)
-        return incomplete_block(host, weights_to_device_of(weights, host), self.family, self.whitening)
-
-
-def write_row_stats(values: Any, family: Family, whitening: Whitening, scratch: Scratch) -> Any:
-    """Return the statistics of rows, shape (n_stats, n_rows), in working memory."""
-    if is_device_array(values):
-        # Arrays of NumPy are converted as the whitening writes them.
-        values = as_float64(values)
-    n_features = values.shape[1]
-    row_stats = scratch.empty_like("row stats", values, family.n_stats(n_features), values.shape[0])
-    row_stats[0, ...] = 1.0
-    whitened = row_stats[1 : 1 + n_features, ...]
-    whitening.write(values, whitened)
-    family.write_quadratics(whitened, row_stats[1 + n_features :, ...])
-    return row_stats
 
 
 def is_compiled(rows: Rows, family: Family) -> bool:

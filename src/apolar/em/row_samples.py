@@ -6,35 +6,24 @@ from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 
 from apolar._core.arrays import Array, IndexArray
-from apolar._core.namespaces import to_numpy
 from apolar.data import Rows, fetch_rows, open_rows
+from apolar.data.resolution import rounding_variances
 from apolar.em.row_blocks import is_wide
-from apolar.em.whitening import MAX_DISTANCE, Whitening
-
-# The largest distance of a row that is far from all others, in deviations. Responsibilities are at least
-# exp(-100), about 1e-43: times the square of a larger distance, they would count in sums.
-MAX_FAR_DISTANCE = 1e20
+from apolar.moments.covariance import RowMoments
 
 
 class RowSamples(ABC):
     """Rows in whitened coordinates, of which samples can be taken."""
 
     rows: Rows
-    whitening: Whitening
+    n_rows: int
+    n_features: int
+    weight: float
     far_rows: IndexArray
-
-    @property
-    def weight(self) -> float:
-        """The sum of the weights of the rows."""
-        return self.whitening.weight
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-        return self.whitening.n_rows
+    scale: RowMoments | None
+    available_covariance: Array | None
 
     @property
     def is_wide(self) -> bool:
@@ -44,40 +33,41 @@ class RowSamples(ABC):
     @property
     def is_incomplete(self) -> bool:
         """Whether values of the rows may be missing."""
-        return self.whitening.is_incomplete
+        return self.available_covariance is not None
 
     @abstractmethod
     def imputed(self) -> Any:
         """Return the rows with the expected value in place of each missing one."""
 
     @abstractmethod
-    def _with_rows(self, rows: Rows, n_rows: int, weight: float) -> Self:
+    def replace(self, **changes: Any) -> Self:
         """Return other rows in the same coordinates."""
+
+    @property
+    def n_stored(self) -> int:
+        """The number of rows that can be read, also of those without weight."""
+        return self.n_rows if self.rows.n_rows is None else self.rows.n_rows
+
+    def fetch(self) -> tuple[Any, Array | None]:
+        """Return all rows on the host in double precision, sparse if they are wide, and their weights."""
+        return fetch_rows(self.rows, np.arange(self.n_stored))
 
     def subsample(self, n_rows: int, rng: np.random.Generator) -> Self:
         """Return rows chosen at random, on the host, in the same coordinates."""
-        available = self.n_rows if self.rows.n_rows is None else self.rows.n_rows
-        is_on_host = self.rows.device_template is None and not self.rows.is_distributed
-        if n_rows >= available and is_on_host:
-            return self
         # To take all rows draws nothing: the generator is in the same state wherever the rows are.
-        n_rows = min(n_rows, available)
-        is_all = n_rows == available
-        positions = np.arange(n_rows) if is_all else rng.choice(available, n_rows, replace=False)
+        if n_rows >= self.n_stored:
+            return self.taken(np.arange(self.n_stored))
+        positions = rng.choice(self.n_stored, n_rows, replace=False)
         # Rows far from all others may be a component, which a sample without them would not show.
-        return self._at(np.union1d(positions, self.far_rows))
+        return self.taken(np.union1d(positions, self.far_rows))
 
     def taken(self, positions: IndexArray) -> Self:
         """Return the rows at ascending positions, on the host, in the same coordinates."""
-        is_all = len(positions) == self.n_rows and self.rows.device_template is None
-        return self if is_all else self._at(positions)
-
-    def _at(self, positions: IndexArray) -> Self:
-        values, weights = fetch_rows(self.rows, positions)
-        weight = float(len(positions) if weights is None else weights.sum())
-        sample = self._with_rows(open_rows(values, weights), len(positions), weight)
-        sample.far_rows = np.flatnonzero(np.isin(positions, self.far_rows))
-        return sample
+        is_on_host = self.rows.device_template is None and not self.rows.is_distributed
+        if is_on_host and len(positions) == self.n_stored:
+            return self
+        rows = open_rows(*fetch_rows(self.rows, positions))
+        return self.replace(rows=rows, far_rows=np.flatnonzero(np.isin(positions, self.far_rows)))
 
     def distinct(self) -> Self:
         """Return the distinct rows on the host, each with the total weight of its copies.
@@ -87,7 +77,7 @@ class RowSamples(ABC):
         """
         if self.is_wide or not self.rows.can_take:
             return self
-        values, weights = fetch_rows(self.rows, np.arange(self.n_rows))
+        values, weights = self.fetch()
         order = np.argsort(values[:, 0])
         leading = values[order, 0]
         if np.any(leading[1:] == leading[:-1]) or self.is_incomplete:
@@ -95,14 +85,14 @@ class RowSamples(ABC):
             order = np.lexsort(values.T[::-1])
         values = values[order]
         differs = values[1:] != values[:-1]
-        if self.is_incomplete:
-            differs &= ~(np.isnan(values[1:]) & np.isnan(values[:-1]))
+        differs &= ~(np.isnan(values[1:]) & np.isnan(values[:-1]))
         is_new = np.concatenate([[True], np.any(differs, axis=1)])
         if weights is not None or not np.all(is_new):
             row_weights = np.ones(len(values)) if weights is None else weights[order]
             weights = np.add.reduceat(row_weights, np.flatnonzero(is_new))
             weights = None if np.all(weights == 1) else weights
-        return self._with_rows(open_rows(values[is_new], weights), int(is_new.sum()), self.weight)
+        rows = open_rows(values[is_new], weights)
+        return self.replace(rows=rows, n_rows=int(is_new.sum()), weight=self.weight)
 
     def has_distinct_rows(self, n_rows: int) -> bool:
         """Return whether at least this many of the rows are distinct.
@@ -115,53 +105,24 @@ class RowSamples(ABC):
                 return True
         return self.distinct().n_rows >= n_rows
 
-    def refuse_rows_out_of_reach(self) -> None:
-        """Refuse rows so far from the others that squares of their distances are too large for sums.
-
-        Rows without weights that count in the scale cannot be that far from the mean.
-        """
-        if len(self.far_rows):
-            values, _ = fetch_rows(self.rows, self.far_rows)
-            distances = np.abs(np.where(np.isnan(values), 0.0, values) - self.whitening.centre)
-            distances = np.max(distances / self.whitening.deviations, axis=1)
-            if np.max(distances) > MAX_FAR_DISTANCE:
-                row = int(self.far_rows[np.argmax(distances)])
-                raise ValueError(
-                    f"A row of X (number {row} of those with weight) is more than {MAX_FAR_DISTANCE:.0e} "
-                    "standard deviations away from the others: remove it."
-                )
-        if not (self.rows.can_take and self.rows.in_memory) or self.rows.device_template is not None:
-            return
-        values, weights = self.rows.take(slice(None))
-        if weights is None or not isinstance(values, np.ndarray):
-            return
-        if self.is_incomplete:
-            values = np.where(np.isnan(values), self.whitening.centre, values)
-        if self.whitening.within_reach(values) is not values:
-            row = int(np.argmax(np.max(np.abs(values / np.max(np.abs(values), axis=0)), axis=1)))
-            raise ValueError(
-                f"A row of X (number {row} of those with weight) lies more than {MAX_DISTANCE:.0e} "
-                "deviations from the mean, and its weight is negligible: leave it out."
-            )
-
     def complete_cases(self) -> Self:
         """Return the rows without missing values, on the host; the rows themselves if none is missing."""
         if not self.is_incomplete:
             return self
-        n_rows = self.n_rows if self.rows.n_rows is None else self.rows.n_rows
-        values, weights = fetch_rows(self.rows, np.arange(n_rows))
+        values, weights = self.fetch()
         is_whole = ~np.any(np.isnan(values), axis=1)
         weights = None if weights is None else weights[is_whole]
-        n_whole = int(is_whole.sum())
-        weight = float(n_whole if weights is None else weights.sum())
-        return self.imputed()._with_rows(open_rows(values[is_whole], weights), n_whole, weight)
+        n_rows = int(is_whole.sum())
+        weight = float(n_rows if weights is None else weights.sum())
+        return self.imputed().replace(rows=open_rows(values[is_whole], weights), n_rows=n_rows, weight=weight)
 
     def systematic_sample(self, step: int) -> Self:
         """Return every `step`-th row, on the same device or cluster, in the same coordinates."""
-        rows = self.rows.systematic_sample(step)
-        return self._with_rows(rows, *rows.count())
+        return self.replace(rows=self.rows.systematic_sample(step))
 
+    def rounding_variances(self) -> Array:
+        """Return the variance of the rounding errors of each column, shape (n_features,), in its units.
 
-def dense(block: Any) -> Array:
-    """Return a chunk of rows as an array on the host."""
-    return block.toarray() if sparse.issparse(block) else to_numpy(block)
+        All columns of wide sparse rows have none.
+        """
+        return np.zeros(self.n_features) if self.is_wide else rounding_variances(*self.fetch())

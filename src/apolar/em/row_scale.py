@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.data import ArrayRows, Rows
-from apolar.em.whitening import Whitening, decorrelation, scaling
+from apolar.data import ArrayRows, Rows, fetch_rows
+from apolar.em.whitening import MAX_DISTANCE, Whitening, whitening_by
 from apolar.mixture.families import Family, Invariance
 from apolar.moments.covariance import ROUNDING, RowMoments, is_constant, row_moments
 
 # The largest deviation of a column, and the inverse of the smallest: sums of squares must not overflow.
 MAX_SPREAD = 1e145
+# The largest distance of a row that is far from all others, in deviations. Responsibilities are at least
+# exp(-100), about 1e-43: times the square of a larger distance, they would count in sums.
+MAX_FAR_DISTANCE = 1e20
 # The largest variance of the measurement error, relative to the variance of a column.
 MAX_MEASUREMENT = 1e100
 # The unit of a constant column, relative to the deviations of the other columns.
@@ -23,111 +26,62 @@ CONSTANT_UNIT = 1e-3
 MIN_DEVIATIONS = 100.0
 
 
-@dataclass(frozen=True, eq=False)
-class RowScale:
-    """Where rows are and how far they spread, without the rows that are far from all others.
+def scale_of(rows: Rows, family: Family, n_threads: int = 1) -> tuple[RowMoments, IndexArray]:
+    """Return where rows are and how far they spread, without those that are far from all others.
 
-    One far row would set the scale of all: of the whitening, and with it of the prior.
+    One far row would set the scale of all: of the whitening, and with it of the prior. Rows are checked, and
+    read once or twice.
 
-    Attributes
-    ----------
-    weight : float
-        The sum of the weights of all rows.
-    n_rows : int
-        The number of all rows.
-    mean, variances : ndarray, shape (n_features,)
-    covariance : ndarray, shape (n_features, n_features), or None
-        If the family is whitened by it, or values are missing.
-    is_incomplete : bool
-        Whether values are missing.
+    Returns
+    -------
+    scale : RowMoments
+        Weight and number are those of all rows. The covariance is there if the family is whitened by it, or
+        values are missing.
     far_rows : ndarray of int
         The positions of the far rows.
     """
-
-    weight: float
-    n_rows: int
-    mean: Array
-    variances: Array
-    covariance: Array | None
-    is_incomplete: bool
-    far_rows: IndexArray
-
-    @property
-    def moments(self) -> RowMoments | None:
-        """The first two moments of all rows, if this is what was computed."""
-        if self.covariance is None or self.is_incomplete or len(self.far_rows):
-            return None
-        return RowMoments(self.weight, self.n_rows, self.mean, self.variances, self.covariance)
-
-
-def scale_of(rows: Rows, family: Family, n_threads: int = 1) -> RowScale:
-    """Return the scale of rows for the whitening of a family; they are checked, and read once or twice."""
     has_covariance = family.whitened_by is Invariance.LINEAR
-    moments = row_moments(rows, n_threads, has_covariance=has_covariance, allows_missing=True)
-    weight, n_rows, is_incomplete = moments.weight, moments.n_rows, moments.is_incomplete
-    far_rows = find_far_rows(rows, moments)
+    scale = row_moments(rows, n_threads, has_covariance=has_covariance, allows_missing=True)
+    far_rows = find_far_rows(rows, scale)
     if len(far_rows):
         rows = without_rows(rows, far_rows)
-        moments = row_moments(rows, n_threads, has_covariance=has_covariance, allows_missing=True)
-    return RowScale(
-        weight, n_rows, moments.mean, moments.variances, moments.covariance, is_incomplete, far_rows
-    )
+        others = row_moments(rows, n_threads, has_covariance=has_covariance, allows_missing=True)
+        scale = replace(scale, mean=others.mean, variances=others.variances, covariance=others.covariance)
+    return scale, far_rows
 
 
-def whitening_of(
-    rows: Rows, family: Family, measurement: float = 0.0, n_threads: int = 1, scale: RowScale | None = None
-) -> Whitening:
+def whitening_of(scale: RowMoments, family: Family) -> Whitening:
     """Return the whitening of rows for a family, by a map under which the family is invariant.
 
     For spherical families all columns are divided by one number, for diagonal ones each column by its
     deviation, and for full ones the covariance of all rows becomes the identity.
-
-    Parameters
-    ----------
-    rows : Rows
-    family : Family
-    measurement : float, default=0.0
-        The variance of the measurement error of each row.
-    n_threads : int, default=1
-    scale : RowScale, optional
-        That of the rows, if it is known.
-
-    Returns
-    -------
-    whitening : Whitening
     """
-    scale = scale_of(rows, family, n_threads) if scale is None else scale
-    weight, n_rows, mean = scale.weight, scale.n_rows, scale.mean
     # The sample variance, which a single row does not have.
-    correction = weight / (weight - 1) if weight >= 2 else 1.0
+    correction = scale.weight / (scale.weight - 1) if scale.weight >= 2 else 1.0
     variances = np.maximum(scale.variances, 0.0) * correction
-    units = column_units(variances, mean)
-    _check_scales(variances, units, rows.names, measurement)
-    if family.whitened_by is Invariance.SCALING:
-        unit = float(np.sqrt(np.mean(variances)))
-        all_constant = np.all(is_constant(mean, variances))
-        unit = float(units.max()) if all_constant or not unit > 0 else unit
-        whitening = scaling(mean, np.asarray(unit), n_rows, weight, measurement)
-    elif family.whitened_by is not Invariance.LINEAR:
-        whitening = scaling(mean, units, n_rows, weight, measurement)
-    else:
+    units = column_units(variances, scale.mean)
+    if family.whitened_by is Invariance.LINEAR:
         assert scale.covariance is not None
-        correlation = scale.covariance * correction / units / units[:, None]
-        whitening = decorrelation(mean, units, correlation, n_rows, weight, measurement)
-    return replace(whitening, available_covariance=scale.covariance) if scale.is_incomplete else whitening
+        return whitening_by(scale.mean, units, scale.covariance * correction)
+    if family.whitened_by is Invariance.SCALING:
+        unit = np.sqrt(np.mean(variances))
+        is_any = unit > 0 and not np.all(is_constant(scale.mean, variances))
+        units = np.asarray(unit if is_any else units.max())
+    return whitening_by(scale.mean, units)
 
 
-def _check_scales(variances: Array, units: Array, names: tuple[str, ...] | None, measurement: float) -> None:
+def check_scale(scale: RowMoments, names: tuple[str, ...] | None, measurement: float) -> None:
     """Refuse columns whose squares overflow or underflow, and measurement errors that dwarf a column."""
+    units = column_units(np.maximum(scale.variances, 0.0), scale.mean)
     with np.errstate(invalid="ignore"):
-        in_range = np.isfinite(variances) & (units < MAX_SPREAD) & (units > 1 / MAX_SPREAD)
+        in_range = np.isfinite(scale.variances) & (units < MAX_SPREAD) & (units > 1 / MAX_SPREAD)
     if not np.all(in_range):
         column = int(np.argmin(in_range))
         name = str(column) if names is None else f"{column} ({names[column]!r})"
-        deviation = float(np.sqrt(variances[column]))
-        scale = f"a deviation of {deviation:.3g}" if deviation > 0 else "values too far from zero"
+        deviation = float(np.sqrt(scale.variances[column]))
+        spread = f"a deviation of {deviation:.3g}" if deviation > 0 else "values too far from zero"
         raise ValueError(
-            f"Column {name} of X has {scale}: its squares leave the range of numbers. Divide the column by "
+            f"Column {name} of X has {spread}: its squares leave the range of numbers. Divide the column by "
             "its scale first, or leave it out."
         )
     if measurement > MAX_MEASUREMENT * float(units.min()) ** 2:
@@ -221,3 +175,31 @@ def without_rows(rows: Rows, positions: IndexArray) -> Rows:
     others = ArrayRows(values, weights)
     others.names = rows.names
     return others
+
+
+def refuse_rows_out_of_reach(rows: Rows, whitening: Whitening, far_rows: IndexArray) -> None:
+    """Refuse rows so far from the others that squares of their distances are too large for sums.
+
+    Rows without weights that count in the scale cannot be that far from the mean.
+    """
+    if len(far_rows):
+        values, _ = fetch_rows(rows, far_rows)
+        distances = np.nanmax(np.abs(values - whitening.centre) / whitening.deviations, axis=1)
+        if np.max(distances) > MAX_FAR_DISTANCE:
+            row = int(far_rows[np.argmax(distances)])
+            raise ValueError(
+                f"A row of X (number {row} of those with weight) is more than {MAX_FAR_DISTANCE:.0e} "
+                "standard deviations away from the others: remove it."
+            )
+    if not is_host_array(rows):
+        return
+    values, weights = rows.take(slice(None))
+    if weights is None:
+        return
+    values = np.where(np.isnan(values), whitening.centre, values)
+    if whitening.within_reach(values) is not values:
+        row = int(np.argmax(np.max(np.abs(values / np.max(np.abs(values), axis=0)), axis=1)))
+        raise ValueError(
+            f"A row of X (number {row} of those with weight) lies more than {MAX_DISTANCE:.0e} "
+            "deviations from the mean, and its weight is negligible: leave it out."
+        )

@@ -11,7 +11,7 @@ from scipy import sparse
 from apolar._core.arrays import Array
 from apolar._core.namespaces import to_device_of, write
 from apolar.mixture.families import Family, Invariance
-from apolar.mixture.noise import NoiseBox, noise_weights
+from apolar.mixture.noise import NoiseBox
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 
 # The largest distance of a row from the centre, in deviations of the columns.
@@ -33,113 +33,18 @@ class Whitening:
         Of the same shape as `matrix`.
     log_det : float
         log |det A|: adding it to the log-density of a whitened row gives that in the units of the data.
-    n_rows : int
-        The number of rows that are whitened.
-    weight : float
-        The sum of the weights of those rows.
-    measurement : float or ndarray, shape (n_features,)
-        The variance of the Gaussian measurement error that each row is assumed to have, in the units of the
-        data: one for every column, `reg_covar`, or one per column, of its rounding errors. The M-step adds
-        it to the variances.
-    noise_box : NoiseBox or None
-        Where the noise component is, in the units of the data, if there is one.
-    noise_shares : tuple of float
-        Shares of the rows that may be noise, which starts set aside.
-    available_covariance : ndarray, shape (n_features, n_features), or None
-        The covariance of the rows, in the units of the data, if values may be missing.
     """
 
     centre: Array
     matrix: Array
     inverse: Array
     log_det: float
-    n_rows: int
-    weight: float
-    measurement: float | Array = 0.0
-    noise_box: NoiseBox | None = None
-    noise_shares: tuple[float, ...] = ()
-    available_covariance: Array | None = None
 
     @property
-    def has_noise_component(self) -> bool:
-        """Whether there is a noise component beside the Gaussian ones."""
-        return self.noise_box is not None
-
-    @property
-    def noise_log_density(self) -> float:
-        """The log-density of the noise component in whitened coordinates."""
-        assert self.noise_box is not None
-        return -self.noise_box.log_volume - self.log_det
-
-    def append_noise_component(self, natural: Array, weights: Array) -> Array:
-        """Return natural parameters with those of the noise component appended, if there is one.
-
-        The logit of the noise is the same for all rows, so that blocks and kernels treat it as a component
-        like any other.
-
-        Parameters
-        ----------
-        natural : ndarray, shape (..., n_components, n_stats)
-        weights : ndarray, shape (..., n_components)
-            Of the components; that of the noise is one less their sum.
-
-        Returns
-        -------
-        natural : ndarray, shape (..., n_components + 1, n_stats)
-            As given without a noise component.
-        """
-        if not self.has_noise_component:
-            return natural
-        n_components, n_stats = natural.shape[-2:]
-        extended = np.zeros((*natural.shape[:-2], n_components + 1, n_stats))
-        extended[..., :-1, :] = natural
-        extended[..., -1, 0] = np.log(noise_weights(weights)) + self.noise_log_density
-        return extended
-
-    @property
-    def is_incomplete(self) -> bool:
-        """Whether values of the rows may be missing."""
-        return self.available_covariance is not None
-
-    def as_incomplete(self) -> Whitening:
-        """Return the whitening for rows of which values may be missing."""
-        if self.is_incomplete:
-            return self
-        inverse = self.inverse
-        if inverse.ndim == 2:
-            return replace(self, available_covariance=inverse.T @ inverse)
-        variances = np.broadcast_to(inverse**2, len(self.centre))
-        return replace(self, available_covariance=np.diag(variances))
-
-    def metric(self, family: Family) -> Array:
-        """Return the transformed identity, A^t A, as one covariance of a family."""
-        return metric_of(self.matrix, family.identity(len(self.centre)))
-
-    def measurement_covariance(self, family: Family) -> Array | None:
-        """Return the covariance of the measurement error of a row, as one of a family; None without.
-
-        A spherical covariance has the mean variance of the columns.
-        """
-        variances = self.measurement
-        if not isinstance(variances, np.ndarray):
-            return variances * self.metric(family) if variances else None
-        if not variances.any():
-            return None
-        if self.matrix.ndim == 2:
-            return (self.matrix.T * variances) @ self.matrix
-        return np.asarray((np.mean(variances) if self.matrix.ndim == 0 else variances) * self.matrix**2)
-
-    def measurement_quadratics(self, family: Family) -> Array | None:
-        """Return what the measurement error of a row adds to its expected quadratics, or None without.
-
-        The log-density is linear in the quadratics. With this term, E-step, M-step and gradient are those of
-        rows observed up to Gaussian errors, and EM still maximises an objective.
-        """
-        covariance = self.measurement_covariance(family)
-        if covariance is None:
-            return None
-        error = WhitenedParameters(np.ones(1), np.zeros((1, len(self.centre))), covariance[None])
-        return family.untied.moments(error).second[0]
+    def covariance(self) -> Array:
+        """The covariance that becomes the identity, shape (n_features, n_features), in units of the data."""
+        covariance = diagonal_covariance(np.ones(len(self.centre)), self.inverse)
+        return covariance if covariance.ndim == 2 else np.diag(np.broadcast_to(covariance, len(self.centre)))
 
     @property
     def deviations(self) -> Array:
@@ -159,13 +64,11 @@ class Whitening:
 
     def transform(self, points: Array) -> Array:
         """Return points, shape (..., n_features), in whitened coordinates."""
-        offsets = points - self.centre
-        return offsets @ self.matrix if self.matrix.ndim == 2 else offsets * self.matrix
+        return _times(points - self.centre, self.matrix)
 
     def inverse_transform(self, points: Array) -> Array:
         """Return whitened points in the units of the data."""
-        offsets = points @ self.inverse if self.matrix.ndim == 2 else points * self.inverse
-        return self.centre + offsets
+        return self.centre + _times(points, self.inverse)
 
     def within_reach(self, block: Array) -> Array:
         """Return rows, shape (n, n_features), clipped so that squares of their distances do not overflow.
@@ -184,16 +87,17 @@ class Whitening:
         covariances = _congruent(parameters.covariances, self.matrix)
         return WhitenedParameters(parameters.weights, means, covariances)
 
-    def inverse_transform_parameters(self, parameters: WhitenedParameters) -> MixtureParameters:
-        """Return whitened mixtures in the units of the data."""
+    def inverse_transform_parameters(
+        self, parameters: WhitenedParameters, noise: NoiseBox | None = None
+    ) -> MixtureParameters:
+        """Return whitened mixtures in the units of the data, with their noise component if there is one."""
         means = self.inverse_transform(parameters.means)
         covariances = _congruent(parameters.covariances, self.inverse)
-        return MixtureParameters(parameters.weights, means, covariances, self.noise_box)
+        return MixtureParameters(parameters.weights, means, covariances, noise)
 
 
-def metric_of(matrix: Array, identity: Array) -> Array:
-    """Return A^t A, in the form of `identity`, the identity as one covariance of a family."""
-    return matrix.T @ matrix if matrix.ndim == 2 else identity * matrix**2
+def _times(points: Array, matrix: Array) -> Array:
+    return points @ matrix if matrix.ndim == 2 else points * matrix
 
 
 def _congruent(covariances: Array, matrix: Array) -> Array:
@@ -204,13 +108,35 @@ def _congruent(covariances: Array, matrix: Array) -> Array:
     return covariances * matrix**2
 
 
-def add_measurement(stats: Array, quadratics: Array | None) -> Array:
-    """Return sums of row statistics, with what the measurement error of a row adds to its quadratics."""
-    if quadratics is not None:
-        # A copy: sums from a device may be read-only.
-        stats = np.array(stats)
-        stats[..., -len(quadratics) :] += stats[..., :1] * quadratics
-    return stats
+def diagonal_covariance(variances: Array | float, matrix: Array) -> Array:
+    """Return A^t diag(variances) A in the form of A: a number (of the mean variance), diagonal, or matrix."""
+    if matrix.ndim == 2:
+        return (matrix.T * variances) @ matrix
+    return np.asarray((variances if matrix.ndim else np.mean(variances)) * matrix**2)
+
+
+def whitening_by(centre: Array, units: Array, covariance: Array | None = None) -> Whitening:
+    """Return the whitening that divides all columns by one unit, or each by its own, and decorrelates them.
+
+    Parameters
+    ----------
+    centre : ndarray, shape (n_features,)
+    units : ndarray, shape () or (n_features,)
+    covariance : ndarray, shape (n_features, n_features), optional
+        By default, columns are not decorrelated.
+
+    Returns
+    -------
+    whitening : Whitening
+    """
+    if covariance is None:
+        log_det = -float(np.sum(np.log(units))) * (len(centre) if units.ndim == 0 else 1)
+        return Whitening(centre, np.asarray(1 / units), units, log_det)
+    values, vectors = np.linalg.eigh(covariance / units / units[:, None])
+    roots = np.sqrt(np.maximum(values, MIN_EIGENVALUE))
+    matrix = vectors / roots / units[:, None]
+    log_det = -float(np.log(roots).sum() + np.log(units).sum())
+    return Whitening(centre, matrix, (vectors * roots).T * units, log_det)
 
 
 def whitening_around(parameters: MixtureParameters, family: Family) -> Whitening:
@@ -225,14 +151,11 @@ def whitening_around(parameters: MixtureParameters, family: Family) -> Whitening
     within = family.average(parameters.covariances, weights)
     total = within + between / family.divisor(np.ones(()), means.shape[1])
     if family.whitened_by is Invariance.LINEAR:
-        units = np.sqrt(np.diag(total))
-        whitening = decorrelation(centre, units, total / np.outer(units, units), len(means), 1.0)
-    else:
-        variances = family.diagonals(total)
-        if family.whitened_by is Invariance.SCALING:
-            variances = np.asarray(np.mean(variances))
-        whitening = scaling(centre, np.asarray(np.sqrt(variances)), len(means), 1.0)
-    return replace(whitening, noise_box=parameters.noise)
+        return whitening_by(centre, np.sqrt(np.diag(total)), total)
+    variances = family.diagonals(total)
+    if family.whitened_by is Invariance.SCALING:
+        variances = np.asarray(np.mean(variances))
+    return whitening_by(centre, np.asarray(np.sqrt(variances)))
 
 
 def mixture_around(parameters: MixtureParameters, family: Family) -> tuple[Whitening, WhitenedParameters]:
@@ -247,21 +170,3 @@ def mixture_around(parameters: MixtureParameters, family: Family) -> tuple[White
         roots = whitening.matrix.T @ family.root(parameters.covariances)
         inside = replace(inside, covariances=roots @ np.swapaxes(roots, -1, -2))
     return whitening, inside
-
-
-def scaling(centre: Array, units: Array, n_rows: int, weight: float, measurement: float = 0.0) -> Whitening:
-    """Return the whitening that divides all columns by one unit, or each column by its own."""
-    log_det = -float(np.sum(np.log(units))) * (len(centre) if units.ndim == 0 else 1)
-    return Whitening(centre, np.asarray(1 / units), units, log_det, n_rows, weight, measurement)
-
-
-def decorrelation(
-    centre: Array, units: Array, correlation: Array, n_rows: int, weight: float, measurement: float = 0.0
-) -> Whitening:
-    """Return the whitening that divides columns by their units and decorrelates them."""
-    values, vectors = np.linalg.eigh(correlation)
-    roots = np.sqrt(np.maximum(values, MIN_EIGENVALUE))
-    matrix = vectors / roots / units[:, None]
-    inverse = (vectors * roots).T * units
-    log_det = -float(np.log(roots).sum() + np.log(units).sum())
-    return Whitening(centre, matrix, inverse, log_det, n_rows, weight, measurement)

@@ -9,7 +9,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 
-__all__ = ["MIN_NOISE", "N_NOISE_PARAMETERS", "NoiseBox", "noise_weights"]
+__all__ = ["MIN_NOISE", "N_NOISE_PARAMETERS", "NoiseBox", "append_noise", "noise_weights"]
 
 # The least weight of the noise: it is one less the other weights, and known up to rounding.
 MIN_NOISE = 1e-15
@@ -55,3 +55,30 @@ class NoiseBox:
 def noise_weights(weights: Array) -> Array:
     """Return the weight of the noise beside components of these weights, shape (..., n_components)."""
     return np.maximum(1.0 - weights.sum(axis=-1), MIN_NOISE)
+
+
+def append_noise(natural: Array, weights: Array, noise: NoiseBox | None, log_det: float) -> Array:
+    """Return natural parameters with those of the noise component appended, if there is one.
+
+    The logit of the noise is the same for all rows, so that blocks and kernels treat it as a component like
+    any other.
+
+    Parameters
+    ----------
+    natural : ndarray, shape (..., n_components, n_stats)
+    weights : ndarray, shape (..., n_components)
+        Of the components; that of the noise is one less their sum.
+    noise : NoiseBox or None
+    log_det : float
+        Of the whitening: less it, the log-density of the noise is that in whitened coordinates.
+
+    Returns
+    -------
+    natural : ndarray, shape (..., n_components + 1, n_stats)
+        As given without a noise component.
+    """
+    if noise is None:
+        return natural
+    of_noise = np.zeros_like(natural[..., :1, :])
+    of_noise[..., 0, 0] = np.log(noise_weights(weights)) + (-noise.log_volume - log_det)
+    return np.concatenate([natural, of_noise], axis=-2)

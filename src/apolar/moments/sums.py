@@ -24,7 +24,7 @@ from apolar._core.namespaces import (
     write,
 )
 from apolar.data import Rows, Scratch, on_checked, thread_scratch
-from apolar.data.arrays import take_rows
+from apolar.data.row_arrays import take_rows
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import product_positions
 

@@ -62,7 +62,7 @@ def from_assignment(
             f"{name}: labels and responsibilities are for rows in memory, and those of Dask stay where they "
             "are. Give means_init, or the name of a start."
         )
-    array, has_noise = np.asarray(assignment), data.whitening.has_noise_component
+    array, has_noise = np.asarray(assignment), data.has_noise
     n_rows = data.n_rows if row_mask is None else len(row_mask)
     if array.ndim not in (1, 2) or len(array) != n_rows:
         got = f"shape {array.shape}" if array.ndim else type(assignment).__name__

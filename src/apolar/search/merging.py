@@ -15,6 +15,7 @@ from apolar._core.constants import MAX_LOG_RATIO, MIN_RATIO, ROWS_TOGETHER
 from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
 from apolar.mixture.families import Family
+from apolar.mixture.noise import append_noise
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 
 # The length of a cache line in bytes.
@@ -203,9 +204,8 @@ class MergeCosts:
         self._stats = untied_stats(data, parameters).array
         compared = slice(None, None, max(1, data.n_rows // SETTINGS.merge_rows))
         natural = self._family.natural(parameters)
-        self._densities = Densities(
-            data, compared, data.whitening.append_noise_component(natural, parameters.weights)
-        )
+        all_natural = append_noise(natural, parameters.weights, data.noise, data.whitening.log_det)
+        self._densities = Densities(data, compared, all_natural)
         n = len(self._stats)
         self._costs = np.full((n, n), np.inf)
         first, second = _pairs(n)
@@ -321,8 +321,7 @@ def merged_stats(data: Problem, parameters: WhitenedParameters, n_components: in
 
 def untied_stats(data: Problem, parameters: WhitenedParameters) -> SufficientStats:
     """Return the expected statistics of the rows under one mixture, as of the family without sharing."""
-    family = data.family
-    return family.untied.moments(family.without_sharing(parameters[None]))[0] * data.weight
+    return data.family.moments(parameters) * data.weight
 
 
 def mixture_distances(family: Family, first: SufficientStats, second: SufficientStats) -> Array:

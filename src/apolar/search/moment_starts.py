@@ -8,9 +8,9 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
-from apolar.data.derived import Divided
+from apolar.data.rows import Divided
 from apolar.em.problem import Problem
-from apolar.em.whitening import metric_of
+from apolar.em.whitening import diagonal_covariance
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import Family, Invariance
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, batch
@@ -58,7 +58,7 @@ def from_moments(
     least, most = float(np.min(data.whitening.inverse)), float(np.max(data.whitening.inverse))
     # Others have third powers that underflow or overflow.
     is_in_range = least > 1e-60 and most < 1e60
-    rows, covariance = source.rows, None if source.scale is None else source.scale.moments
+    rows, covariance = source.rows, None if len(source.far_rows) else source.scale
     if data.family.whitened_by is not Invariance.SCALING or not is_in_range:
         units = np.broadcast_to(data.whitening.deviations, data.n_features)
         rows = rows.transform(Divided(units))
@@ -85,7 +85,7 @@ def whitened_spherical(data: Problem, mixture: SphericalMixture, units: Array) -
     """
     whitening, family = data.whitening, data.family
     factors = (units[0], units, units[:, None])[whitening.matrix.ndim]
-    metric = metric_of(whitening.matrix * factors, family.identity(data.n_features))
+    metric = diagonal_covariance(np.ones(data.n_features), whitening.matrix * factors)
     covariances = family.from_spherical(mixture.variances, metric, mixture.weights)
     means = whitening.transform(mixture.means * units)
     return WhitenedParameters(mixture.weights.copy(), means, covariances)

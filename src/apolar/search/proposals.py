@@ -223,14 +223,15 @@ def dropped_stats(data: Problem, parameters: WhitenedParameters, n_dropped: int)
     stats : list of SufficientStats
         Empty without a noise component.
     """
-    whitening, family, n_features = data.whitening, data.family, data.n_features
-    if not whitening.has_noise_component:
+    family, n_features = data.family, data.n_features
+    if data.noise is None:
         return []
     stats = untied_stats(data, parameters)
     log_dets = family.log_det(family.per_component(parameters.covariances), n_features)
     # The mean log-density of the rows of a component, beside that of the noise.
     own = np.log(np.maximum(parameters.weights, MIN_WEIGHT)) - 0.5 * (n_features * (LOG_2PI + 1) + log_dets)
-    noise = np.log(noise_weights(parameters.weights) + parameters.weights) + whitening.noise_log_density
+    of_row = -data.noise.log_volume - data.whitening.log_det
+    noise = np.log(noise_weights(parameters.weights) + parameters.weights) + of_row
     costs = parameters.weights * (own - noise)
     cheapest = np.argsort(costs, kind="stable")[:n_dropped]
     return [SufficientStats(np.delete(stats.array, int(k), axis=0), n_features) for k in cheapest]

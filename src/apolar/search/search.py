@@ -14,14 +14,23 @@ from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus, is_empty
 from apolar.em.run import Callback, Stop, has_kernel, run
 from apolar.em.tails import has_long_tails
-from apolar.mixture.parameters import SufficientStats
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.search.merging import merged_pairs, mixture_distances, untied_stats
 from apolar.search.moment_starts import from_moments
 from apolar.search.proposals import dropped_stats, with_one_more
 from apolar.search.starts import overseeded_mixtures
 
-__all__ = ["Candidates", "beside_noise", "best_fit", "is_better", "portfolio", "race"]
+__all__ = [
+    "Candidates",
+    "approach",
+    "beside_noise",
+    "best_fit",
+    "is_better",
+    "one_component",
+    "portfolio",
+    "race",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,13 +90,11 @@ def best_fit(
     for _ in range(start.n_init):
         candidates = [as_start_on(data, candidate) for candidate in start.draw(rng)]
         drawn += candidates
-        used = prior.conjugate if prior is not None and candidates[0].has_long_tails else prior
-        for candidate in _contenders(data, candidates, used, max_iter):
-            stop = Stop(max_iter, gain=tol)
-            (result,) = run(data, [candidate], used, stop, callback=callback, checked_on=sample)
-            best = result if best is None or is_better(result, best) else best
-            if result.status is FitStatus.STOPPED:
-                break
+        used = prior.of_strength(0.0) if prior is not None and candidates[0].has_long_tails else prior
+        start_of_all = _near_optimum_of_all(data, candidates[0], used, max_iter)
+        stop = Stop(max_iter, gain=tol)
+        (result,) = run(data, [start_of_all], used, stop, callback=callback, checked_on=sample)
+        best = result if best is None or is_better(result, best) else best
         if result.status is FitStatus.STOPPED:
             break
     assert best is not None
@@ -95,8 +102,8 @@ def best_fit(
     return replace(best, skipped=tuple(skipped)), drawn
 
 
-def is_better(fit: Fit, other: Fit, least: float = 0.0) -> bool:
-    """Return whether a fit is better by more than `least` and rounding; of equal ones the first is kept."""
+def is_better(fit: Fit, other: Fit) -> bool:
+    """Return whether a fit is better by more than rounding; of equal ones the first is kept."""
     if (fit.evidence is None) == (other.evidence is None):
         (is_full, score), (other_is_full, other_score) = fit.rank, other.rank
         if is_full != other_is_full:
@@ -104,36 +111,32 @@ def is_better(fit: Fit, other: Fit, least: float = 0.0) -> bool:
     else:
         # In one of two searches the tails seemed long: only the likelihood is known of both.
         score, other_score = fit.log_likelihood, other.log_likelihood
-    return score > other_score + max(least, 1e-12 * abs(other_score))
+    return score > other_score + 1e-12 * abs(other_score)
 
 
-def _contenders(data: Problem, candidates: list[Fit], prior: Prior | None, max_iter: int) -> list[Fit]:
-    """Return the candidates to run on all rows: of many rows one, the best on the largest sample of them."""
-    chosen = [candidates[0], *(other for other in candidates[1:] if other.is_contender)]
-    n_parameters = data.family.n_parameters(chosen[0].parameters.n_components, data.n_features)
+def _near_optimum_of_all(data: Problem, start: Fit, prior: Prior | None, max_iter: int) -> Fit:
+    """Return a start after runs on growing samples of many rows, so that few passes over all are left."""
+    n_parameters = data.family.n_parameters(start.parameters.n_components, data.n_features)
     steps, step = [], SETTINGS.growth
     while data.n_rows // step >= max(2 * SETTINGS.sample_rows, SETTINGS.approach_rows * n_parameters):
         steps.append(step)
         step *= SETTINGS.growth
-    if not steps or (len(chosen) == 1 and chosen[0].is_from_all_rows):
-        return chosen
-    for step in reversed(steps):
-        sample = data.systematic_sample(step)
-        n_passes = min(max_iter, SETTINGS.sample_passes)
-        chosen = run(sample, chosen, prior, Stop(n_passes, gain=SETTINGS.sample_tolerance))
-    return [max(chosen, key=lambda candidate: candidate.rank)]
+    for step in [] if start.is_from_all_rows else reversed(steps):
+        stop = Stop(min(max_iter, SETTINGS.sample_passes), gain=SETTINGS.sample_tolerance)
+        (start,) = run(data.systematic_sample(step), [start], prior, stop)
+    return start
 
 
-def race(problem: Problem, starts: list[Fit], prior: Prior, n_steps: int) -> list[Fit]:
+def race(problem: Problem, starts: list[Fit], prior: Prior) -> list[Fit]:
     """Return starts after short runs of EM, the best first.
 
     By evidence, those with an almost empty component are last: their evidence is often the highest. If they
     were first, no other would be run to its optimum.
     """
     is_compiled = has_kernel(problem) and not prior.compares_by_evidence
-    stop = Stop(n_steps, SETTINGS.relative_tolerance if is_compiled else None)
+    stop = Stop(SETTINGS.short_steps, SETTINGS.relative_tolerance if is_compiled else None)
     runs = [
-        Fit(end.parameters, end.start, log_likelihood=end.score, n_iter=n_steps)
+        Fit(end.parameters, end.start, log_likelihood=end.score, n_iter=SETTINGS.short_steps)
         for end in run(problem, starts, prior, stop)
     ]
 
@@ -142,6 +145,18 @@ def race(problem: Problem, starts: list[Fit], prior: Prior, n_steps: int) -> lis
         return bool(is_last), -fit.log_likelihood
 
     return sorted(runs, key=place)
+
+
+def approach(problem: Problem, start: Fit, prior: Prior | None, max_iter: int, tol: float) -> Fit:
+    """Return the end of one run near an optimum: by plain steps where the extension makes them."""
+    is_compiled = has_kernel(problem) and (prior is None or not prior.compares_by_evidence)
+    stop = Stop(max_iter, SETTINGS.relative_tolerance) if is_compiled else Stop(max_iter, gain=tol)
+    return run(problem, [start], prior, stop)[0]
+
+
+def one_component(problem: Problem, prior: Prior) -> WhitenedParameters:
+    """Return the mixture of one component: the M-step from all rows."""
+    return problem.family.m_step(problem.imputed().soft_stats(np.ones((1, problem.n_rows))), prior)
 
 
 def beside_noise(starts: list[Fit], share: float) -> list[Fit]:
@@ -174,18 +189,15 @@ def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.ran
     starts, skipped = search.starts()
     ranked = search.after_short_runs(starts)
     finalists = search.finalists(ranked)
-    has_noise = data.whitening.has_noise_component
     # Beside noise all starts may have left the same cluster to it.
-    if has_noise or not (n_components == 1 or search.starts_agree):
+    if data.has_noise or not (n_components == 1 or search.starts_agree):
         finalists = search.after_split_and_merge(finalists)
-    if search.is_on_sample and n_components > 1:
-        moments = [start for start in starts if start.start == "moments"]
-        finalists = search.ranked_on_other_rows([*finalists, *moments])
-        contenders = [fit for fit in finalists if fit.is_contender]
-        larger = search.with_more_rows() if contenders else None
+    if search.is_on_sample and n_components > 1 and not search.starts_agree:
+        larger = search.with_more_rows()
         if larger is not None:
-            # Where a sample cannot tell the contenders apart, the best optimum may be none of theirs.
-            finalists = larger.optima([finalists[0], *contenders])
+            # The best optimum of all rows may be none of those of the sample. Moments are those of all rows.
+            moments = [start for start in starts if start.start == "moments"]
+            finalists = larger.optima([*finalists[: SETTINGS.kept], *moments])
             finalists = larger.after_split_and_merge(finalists, n_rounds=1)
     return [replace(fit, skipped=skipped, has_long_tails=search.has_long_tails) for fit in finalists]
 
@@ -230,9 +242,9 @@ class Search:
         self.visited: list[Array] = []
 
     def with_more_rows(self) -> Search | None:
-        """Return the search on a larger sample; None if it would cost too much."""
-        n_rows = min(SETTINGS.growth * self.n_drawn, self.data.n_rows)
-        if n_rows * self.n_parameters > SETTINGS.max_work:
+        """Return the search on twice as many rows; None if it would cost too much."""
+        n_rows = min(2 * self.n_drawn, self.data.n_rows)
+        if self.n_drawn * self.n_parameters > SETTINGS.work:
             return None
         return Search(self.data, self.n_components, self.prior, self.rng, n_rows)
 
@@ -241,22 +253,17 @@ class Search:
 
         Beside noise, they are those of the rows of higher density.
         """
-        if not self.data.whitening.has_noise_component:
+        if not self.data.has_noise:
             return self._starts_on(self.sample, self.data)
-        candidates: list[Fit] = []
-        skipped: tuple[str, ...] = ()
-        for share in self.data.whitening.noise_shares:
-            kept = without_low_density(self.sample, share)
-            starts, skipped = self._starts_on(kept, kept)
-            candidates += beside_noise(starts, share)
-        return candidates, skipped
+        kept = without_low_density(self.sample)
+        starts, skipped = self._starts_on(kept, kept)
+        return beside_noise(starts, self.data.noise_share), skipped
 
     def _starts_on(self, sample: Problem, source: Problem) -> tuple[list[Fit], tuple[str, ...]]:
         """Return the starts on some rows, with the moments of others, and those that were skipped."""
         n_components, starts, skipped = self.n_components, list[Fit](), tuple[str, ...]()
         if n_components == 1:
-            whole = sample.imputed().soft_stats(np.ones((1, sample.n_rows)))
-            return [Fit(sample.family.m_step(whole, self.prior), "moments")], skipped
+            return [Fit(one_component(sample, self.prior), "moments")], skipped
         try:
             moments = from_moments(sample, n_components, source)
             starts.append(Fit(moments, "moments", is_from_all_rows=sample.family.is_spherical))
@@ -267,10 +274,10 @@ class Search:
 
     def after_short_runs(self, starts: list[Fit]) -> list[Fit]:
         """Return the starts after short runs, the best first."""
-        ranked = race(self.sample, starts, self.prior, SETTINGS.short_steps)
+        ranked = race(self.sample, starts, self.prior)
         if self.prior.compares_by_evidence and has_long_tails(self.sample, ranked[0].parameters):
-            self.has_long_tails, self.prior = True, self.prior.conjugate
-            ranked = race(self.sample, starts, self.prior, SETTINGS.short_steps)
+            self.has_long_tails, self.prior = True, self.prior.of_strength(0.0)
+            ranked = race(self.sample, starts, self.prior)
         scores = np.array([fit.log_likelihood for fit in ranked])
         n_agreeing = np.count_nonzero(scores > scores.max() - SETTINGS.same_optimum)
         self.starts_agree = bool(n_agreeing >= SETTINGS.agreeing)
@@ -288,16 +295,12 @@ class Search:
 
         Candidates near a mixture at which a run began or ended lead to the same optimum, and are not run.
         """
-        # An optimum on a sample is not exactly one on all rows, and the prior of covariances that are shrunk
-        # is settled only at the end of the fit: a loose tolerance is enough.
-        is_loose = self.is_on_sample or self.prior.shrinks(self.sample.family, self.n_components)
-        tol = SETTINGS.sample_tolerance if is_loose else SETTINGS.tolerance
         optima: list[Fit] = []
         for start in candidates:
             if len(optima) == most or self._is_visited(start):
                 continue
-            (fit,) = run(self.sample, [start], self.prior, Stop(SETTINGS.sample_passes, gain=tol))
-            optima.append(replace(fit, is_contender=False))
+            fit = approach(self.sample, start, self.prior, SETTINGS.sample_passes, SETTINGS.sample_tolerance)
+            optima.append(fit)
             self.visited += [untied_stats(self.sample, each.parameters).array for each in (start, fit)]
         return _best_first(optima)
 
@@ -317,33 +320,9 @@ class Search:
         for _ in range(n_rounds):
             before = finalists[0].score
             finalists = _best_first([*finalists, *self.optima(self._split_and_merged(finalists[0]), most=1)])
-            if finalists[0].score <= before + SETTINGS.min_gain:
+            if finalists[0].score <= before + SETTINGS.sample_tolerance:
                 break
         return finalists
-
-    def ranked_on_other_rows(self, candidates: list[Fit]) -> list[Fit]:
-        """Return the candidates with the best one first, on other rows than those of the sample.
-
-        The start from the moments of all rows is among them: good moments are nearer to the optimum on all
-        rows than any fit to a sample. Candidates whose likelihood is lower by no more than chance may be the
-        best on all rows, and are marked as contenders, unless all starts lead to one optimum.
-        """
-        others = self.data.subsample(SETTINGS.sample_rows, self.rng)
-        weights = others.row_weights()
-        densities = [
-            np.asarray(others.row_responsibilities(candidate.parameters)[1]) for candidate in candidates
-        ]
-        means = np.array([np.average(density, weights=weights) for density in densities])
-        best = int(np.argmax(np.where(np.isfinite(means), means, -np.inf)))
-        rivals: list[int] = []
-        for i in map(int, np.argsort(-means, kind="stable")):
-            gaps = densities[best] - densities[i]
-            error = float(np.std(gaps)) / np.sqrt(len(gaps))
-            is_near = means[best] - means[i] < SETTINGS.chance_errors * error
-            if i != best and is_near and len(rivals) < SETTINGS.kept:
-                rivals.append(i)
-        order = [best, *rivals, *(i for i in range(len(candidates)) if i != best and i not in rivals)]
-        return [replace(candidates[i], is_contender=i in rivals and not self.starts_agree) for i in order]
 
     def _split_and_merged(self, best: Fit) -> list[Fit]:
         """Return mixtures reached from a candidate by adding a component and then merging two."""
@@ -351,15 +330,15 @@ class Search:
         completed = sample.imputed(best.parameters)
         name = best.start if best.start.endswith("+split") else f"{best.start}+split"
         proposals = [Fit(each, name) for each in with_one_more(completed, best.parameters, self.rng)]
-        larger = run(sample, proposals, prior, Stop(SETTINGS.split_steps))
+        larger = run(sample, proposals, prior, Stop(SETTINGS.short_steps))
         merged = []
         for fit in sorted(larger, key=lambda fit: -fit.score)[: SETTINGS.kept]:
             merged += [stats.array for stats in merged_pairs(completed, fit.parameters, SETTINGS.kept)]
             merged += [stats.array for stats in dropped_stats(completed, fit.parameters, SETTINGS.kept)]
         # The short runs that follow adapt the prior.
-        starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
+        starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.of_strength(0.0))
         fits = [Fit(starts[i], name) for i in range(len(merged))]
-        return race(sample, fits, prior, SETTINGS.merge_steps)
+        return race(sample, fits, prior)
 
 
 def _best_first(candidates: list[Fit]) -> list[Fit]:

@@ -19,9 +19,8 @@ from apolar.data import Rows
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
-from apolar.em.rounding import has_rounding, is_narrower, prior_for, rounding_variances, with_rounding
 from apolar.em.row_blocks import is_wide
-from apolar.em.run import Stop, evidence_of, has_kernel, run
+from apolar.em.run import Stop, evidence_of, run
 from apolar.mixture.families import Family
 from apolar.mixture.noise import N_NOISE_PARAMETERS
 from apolar.mixture.parameters import WhitenedParameters
@@ -31,8 +30,8 @@ from apolar.scores import CRITERIA, FitSummary
 from apolar.search.given import requested_candidates
 from apolar.search.merging import merged_pairs
 from apolar.search.proposals import with_one_more
-from apolar.search.search import is_better, portfolio, race
-from apolar.selection.starts import FORMS, PLAIN_TREE, SharedStarts
+from apolar.search.search import approach, is_better, one_component, portfolio, race
+from apolar.selection.shared_starts import FORMS, PLAIN_TREE, SharedStarts
 
 __all__ = ["NO_MAXIMUM", "Callback", "Candidate", "Grid", "Optimum", "Task", "contains"]
 
@@ -141,16 +140,15 @@ class Grid:
         self.scale = self.whole.weight / self.first.weight
         self.rounding = np.zeros(self.first.n_features)
         if task.allows_rounding:
-            self.rounding = rounding_variances(self.first)
+            self.rounding = self.first.rounding_variances()
         self.optima: dict[Candidate, Optimum] = {}
         self.failed: dict[Candidate, str] = {}
         self.dropped: dict[Candidate, str] = {}
         # The criterion of each candidate that was fitted.
         self.values: dict[Candidate, float] = {}
-        self.starts = []
+        self.starts: SharedStarts | None = None
         if self.is_searched and any(number > 1 for _, number in candidates):
-            shares = self.first.whitening.noise_shares or (0.0,)
-            self.starts = [SharedStarts(self.problems, share, self.seed) for share in shares]
+            self.starts = SharedStarts(self.problems, self.seed)
 
     @property
     def seed(self) -> int:
@@ -159,11 +157,8 @@ class Grid:
 
     def _sample(self, problem: Problem) -> Problem:
         sample = problem.subsample(SETTINGS.sample_rows, np.random.default_rng(self.seed))
-        if sample is problem:
-            return problem
-        threaded_by_candidate = Problem(sample.rows, problem.family, sample.whitening)
-        threaded_by_candidate.far_rows = sample.far_rows
-        return threaded_by_candidate
+        # Threads are for the candidates.
+        return problem if sample is problem else sample.replace(threads=1)
 
     def run(self) -> None:
         """Fit all candidates."""
@@ -228,7 +223,7 @@ class Grid:
     def n_parameters(self, candidate: Candidate) -> int:
         """Return the number of free parameters of a candidate."""
         n_parameters = candidate.family.n_parameters(candidate.n_components, self.first.n_features)
-        return n_parameters + N_NOISE_PARAMETERS * self.first.whitening.has_noise_component
+        return n_parameters + N_NOISE_PARAMETERS * self.first.has_noise
 
     def _refuse(self) -> int:
         """Find the candidates that are not to be fitted; return how many they are."""
@@ -263,7 +258,7 @@ class Grid:
             return False
         for form in FORMS:
             larger = self.optima.get(Candidate(form, candidate.n_components))
-            if larger is None or has_rounding(larger.problem) or not contains(form, candidate.family):
+            if larger is None or larger.problem.is_rounded or not contains(form, candidate.family):
                 continue
             # The likelihood of more components is no lower, though the fit found may be.
             highest = max(
@@ -320,7 +315,7 @@ class Grid:
     # --- how a candidate is fitted --------------------------------------------------------------
 
     def _problem(self, kind: Family) -> Problem:
-        return self.problems[kind.untied].under(kind)
+        return self.problems[kind.untied].replace(family=kind)
 
     def _fit(self, candidate: Candidate) -> None:
         """Fit a candidate from the shared starts."""
@@ -344,17 +339,13 @@ class Grid:
         (kind, number), model = candidate, self.task.model
         problem = self._problem(kind)
         if number == 1 and self.is_searched:
-            whole = problem.imputed().soft_stats(np.ones((1, problem.n_rows)))
-            parameters = problem.family.m_step(whole, Prior())
-            shares = problem.whitening.noise_shares or (0.0,)
-            return [
-                Fit(replace(parameters, weights=np.array([1 - share])), "one component") for share in shares
-            ]
-        if self.is_searched:
-            return [start for each in self.starts for start in each.mixtures(problem, number, model.n_init)]
+            parameters = one_component(problem, Prior())
+            return [Fit(replace(parameters, weights=np.array([1 - problem.noise_share])), "one component")]
+        if self.starts is not None:
+            return self.starts.mixtures(problem, number, model.n_init)
         settings = type(model)(**model.get_params()).set_params(n_components=number)
         if callable(model.init_params):
-            problem = self.on_all[kind.untied].under(kind)
+            problem = self.on_all[kind.untied].replace(family=kind)
         asked = requested_candidates(settings, problem, self.task.X, self.task.prior, self.task.has_weight)
         rngs = [np.random.default_rng([self.seed, number, i]) for i in range(asked.n_init)]
         return [start for rng in rngs for start in asked.draw(rng)]
@@ -363,24 +354,20 @@ class Grid:
         """Return the best optimum near some starts, if there is one.
 
         Short runs under the conjugate prior, which keeps components from collapsing on the way, rank the
-        starts. The best of them are run to their end; the others only if a component of each of these
-        collapses.
+        starts. The best of them is run to its end; the next ones only if a component of it collapses.
         """
         prior = self.task.prior
-        conjugate = Prior() if prior is None else prior.conjugate
-        ranked = race(problem, starts, conjugate, SETTINGS.ranking_steps)
+        conjugate = Prior() if prior is None else prior.of_strength(0.0)
+        ranked = race(problem, starts, conjugate)
         # Of those that are equally high, one.
         gaps = np.diff([fit.log_likelihood for fit in ranked], prepend=np.inf)
-        ranked = [fit for fit, gap in zip(ranked, gaps, strict=True) if gap < -SETTINGS.tolerance]
-        best: Optimum | None = None
-        # Those that bound others are fitted with more care.
-        n_kept = 2 if problem.family in FORMS else 1
-        for i, start in enumerate(ranked):
-            if i >= n_kept and (best is not None or np.any(self.rounding)):
-                break
-            priors = (Prior(), None) if prior is None and i < n_kept else (prior,)
-            best = _better(best, self._optimum(problem, start, priors))
-        return best
+        ranked = [fit for fit, gap in zip(ranked, gaps, strict=True) if gap < -self.task.model.tol]
+        priors = (Prior(), None) if prior is None else (prior,)
+        for start in ranked[: SETTINGS.kept]:
+            found = self._optimum(problem, start, priors)
+            if found is not None or np.any(self.rounding):
+                return found
+        return None
 
     def _optimum(self, problem: Problem, start: Fit, priors: tuple[Prior | None, ...]) -> Optimum | None:
         """Return the optimum that runs under some priors lead to; None if a component collapses.
@@ -388,29 +375,22 @@ class Grid:
         Where it collapses on rows that are equal because they are rounded, the optimum is that of rows that
         are known up to their rounding errors.
         """
-        fit = start
+        fit, model = start, self.task.model
+        max_iter = min(SETTINGS.sample_passes, max(model.max_iter, 1))
         for prior in priors:
-            fit = self._climb(problem, fit, prior)
+            end = approach(problem, fit, prior, max_iter, max(model.tol, SETTINGS.sample_tolerance))
+            fit = replace(end, n_iter=fit.n_iter + end.n_iter)
         is_finite = np.isfinite(fit.log_likelihood) and fit.parameters.is_finite
-        if is_finite and not is_narrower(problem, fit.parameters, self.rounding):
+        if is_finite and not problem.is_narrower(fit.parameters, self.rounding):
             is_regular = not fit.is_collapsed and self._is_regular(problem, fit.parameters)
             return Optimum(problem, fit) if is_regular else None
         # From the start: what led to the collapse is not near the optimum.
         return self._rounded_optimum(problem, start) if np.any(self.rounding) else None
 
-    def _climb(self, problem: Problem, start: Fit, prior: Prior | None) -> Fit:
-        """Return the end of one run, near an optimum."""
-        max_iter = min(SETTINGS.sample_passes, max(self.task.model.max_iter, 1))
-        if not has_kernel(problem) or (prior is not None and prior.compares_by_evidence):
-            tol = max(self.task.model.tol, SETTINGS.sample_tolerance)
-            (fit,) = run(problem, [start], prior, Stop(max_iter, gain=tol))
-        else:
-            (fit,) = run(problem, [start], prior, Stop(max_iter, SETTINGS.relative_tolerance))
-        return replace(fit, n_iter=start.n_iter + fit.n_iter)
-
     def _rounded_optimum(self, problem: Problem, start: Fit) -> Optimum | None:
         """Return the optimum for rows that are known up to their rounding errors; None if there is none."""
-        rounded, prior = with_rounding(problem, self.task.prior, self.rounding)
+        rounded = problem.replace(measurement=self.rounding)
+        prior = rounded.prior_for(self.task.prior)
         fresh = replace(start, status=FitStatus.NOT_RUN)
         fit = self._converged(rounded, fresh, prior, is_checked=False)
         return Optimum(rounded, fit) if self._is_regular(rounded, fit.parameters) else None
@@ -422,8 +402,8 @@ class Grid:
         model, checked_on = self.task.model, None
         if is_checked:
             checked_on = problem if problem.n_rows <= self.first.n_rows else self._problem(problem.family)
-            if checked_on is not problem and has_rounding(problem):
-                checked_on = checked_on.with_measurement(np.asarray(problem.whitening.measurement))
+            if checked_on is not problem and problem.is_rounded:
+                checked_on = checked_on.replace(measurement=problem.measurement)
         stop = Stop(model.max_iter, gain=model.tol)
         (fit,) = run(problem, [start], prior, stop, checked_on=checked_on)
         return _exact(problem, replace(fit, n_iter=start.n_iter + fit.n_iter))
@@ -445,7 +425,7 @@ class Grid:
             min_rows = SETTINGS.values_per_parameter * (of_three - of_two - 1) / n_features
         if float(parameters.weights.min()) * problem.weight < min_rows:
             return False
-        is_kept_wide = self.task.prior is not None or np.any(problem.whitening.measurement)
+        is_kept_wide = self.task.prior is not None or np.any(problem.measurement)
         return bool(is_kept_wide or kind.smallest_variance(parameters.covariances) > SETTINGS.min_variance)
 
     # --- from one candidate to another ------------------------------------------------------------
@@ -463,7 +443,7 @@ class Grid:
             starts += [Fit(mixture, f"split of {k - 1}") for mixture in grown]
         if larger is not None:
             completed = problem.imputed(larger.fit.parameters)
-            merged = merged_pairs(completed, larger.fit.parameters, SETTINGS.merged_pairs)
+            merged = merged_pairs(completed, larger.fit.parameters, SETTINGS.kept)
             starts += [Fit(problem.m_step(stats, Prior()), f"merger of {k + 1}") for stats in merged]
         for other, optimum in alone.items():
             is_contained = other.n_components == k and contains(kind, other.family)
@@ -472,8 +452,9 @@ class Grid:
                 parameters = problem.m_step(problem.imputed().soft_stats(responsibilities), Prior())
                 starts.append(Fit(parameters, f"start from {other.family.name}"))
         better = self._best_of(problem, starts) if starts else None
-        if np.any(self.rounding) and (own is None or has_rounding(own.problem)):
-            rounded, prior = with_rounding(problem, Prior(), self.rounding)
+        if np.any(self.rounding) and (own is None or own.problem.is_rounded):
+            rounded = problem.replace(measurement=self.rounding)
+            prior = rounded.prior_for(Prior())
             for start in portfolio(rounded, k, prior, rng):
                 better = _better(better, self._rounded_optimum(problem, start))
         if better is not None and _better(own, better) is better:
@@ -487,7 +468,7 @@ class Grid:
             self._keep(candidate, finished)
 
     def _prior(self, problem: Problem) -> Prior | None:
-        return prior_for(problem.whitening, problem.family, self.task.prior)
+        return problem.prior_for(self.task.prior)
 
     # --- all rows ---------------------------------------------------------------------------------
 
@@ -506,9 +487,9 @@ class Grid:
         n_done = itertools.count()
         self._report("fitting to all rows", next(n_done), len(near))
         for each, (problem, fit) in list(self.optima.items()):
-            on_all = self.on_all[problem.family.untied].under(problem.family)
-            if has_rounding(problem):
-                on_all = on_all.with_measurement(np.asarray(problem.whitening.measurement))
+            on_all = self.on_all[problem.family.untied].replace(family=problem.family)
+            if problem.is_rounded:
+                on_all = on_all.replace(measurement=problem.measurement)
             if each in near:
                 fit = self._converged(on_all, fit, self._prior(on_all))
                 self._report("fitting to all rows", next(n_done), len(near))
@@ -548,18 +529,17 @@ def _are_neighbours(first: Candidate, second: Candidate) -> bool:
 
 
 def _better(optimum: Optimum | None, other: Optimum | None) -> Optimum | None:
-    """Return the better of two fits; the first, if the other is better by no more than a tolerance."""
+    """Return the better of two fits; the first, if the other is better by rounding only."""
     if optimum is None or other is None:
         return other if optimum is None else optimum
-    return other if is_better(other.fit, optimum.fit, SETTINGS.tolerance) else optimum
+    return other if is_better(other.fit, optimum.fit) else optimum
 
 
 def _exact(problem: Problem, fit: Fit) -> Fit:
     """Return a fit with the likelihood of the mixture itself, also if that of EM has rounding errors."""
-    if not has_rounding(problem):
+    if not problem.is_rounded:
         return fit
-    without = problem.with_measurement(np.zeros(problem.n_features))
-    return replace(fit, log_likelihood=float(without.e_step(fit.parameters[None])[1][0]))
+    return replace(fit, log_likelihood=float(problem.exact.e_step(fit.parameters[None])[1][0]))
 
 
 def _densities(optimum: Optimum) -> Array:

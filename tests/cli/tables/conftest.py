@@ -1,5 +1,6 @@
 """Files of a few bytes in an empty folder, which is the current one, and what is said of bad ones."""
 
+import re
 import tempfile
 from pathlib import Path
 
@@ -23,32 +24,48 @@ def temporary(tmp_path, monkeypatch):
     return path
 
 
+def _write(content, name="data.csv"):
+    Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return name
+
+
 @pytest.fixture
 def write():
     """Write a file of the current folder and return its name."""
-
-    def write(content, name="data.csv"):
-        Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
-        return name
-
-    return write
+    return _write
 
 
 @pytest.fixture
-def read(write):
+def read():
     """Read a file with this content."""
-    return lambda content, name="data.csv", **options: read_table(write(content, name), **options)
+    return lambda content, name="data.csv", **options: read_table(_write(content, name), **options)
 
 
 @pytest.fixture
-def refusal(write):
-    """Return what is said of a file with this content: one line."""
+def said():
+    """Return what is said of files that are refused: one line."""
 
-    def refusal(content, name="data.csv", **options):
+    def said(*sources, **options):
         with pytest.raises(TableError) as caught:
-            read_table(write(content, name), **options)
-        message = str(caught.value)
-        assert message.isprintable()
-        return message
+            read_table(sources, **options)
+        assert str(caught.value).isprintable()
+        return str(caught.value)
 
-    return refusal
+    return said
+
+
+@pytest.fixture
+def refusal(said):
+    """Return what is said of a file with this content: one line."""
+    return lambda content, name="data.csv", **options: said(_write(content, name), **options)
+
+
+@pytest.fixture
+def left_out():
+    """Return the names of the columns of which a note says that they were dropped."""
+
+    def left_out(table):
+        notes = [note.partition(":")[0] for note in table.notes if note.startswith("Dropped")]
+        return re.findall("'([^']*)'", " ".join(notes))
+
+    return left_out

@@ -1,27 +1,39 @@
 """Tables of text: delimiters, encodings, line ends, quotes, decimal signs, rows of unequal length."""
 
+import csv
 import gzip
+import io
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from apolar.cli.tables import read_table
-from apolar.cli.tables import text as text_module
+from apolar.cli.tables import TableError, read_table, text_table
 
 X = np.random.default_rng(0).standard_normal((300, 4)) * 10.0 ** np.arange(-3, 5, 2)
 
 
+@pytest.fixture
+def blocks(monkeypatch):
+    """Read text in blocks of so many characters."""
+    return lambda size: monkeypatch.setattr(text_table, "BLOCK_SIZE", size)
+
+
+# --- what other programs write --------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", " ", "  "])
-@pytest.mark.parametrize("name", ["a.csv", "a.tab", "a"])
-def test_what_savetxt_writes(delimiter, name):
-    np.savetxt(name, X, delimiter=delimiter, fmt="%.17g")
-    table = read_table(name)
+def test_what_savetxt_writes(delimiter):
+    np.savetxt("a.csv", X, delimiter=delimiter, fmt="%.17g")
+    table = read_table("a.csv")
     np.testing.assert_array_equal(table.X, X)
     assert table.names == ("x1", "x2", "x3", "x4")
-    assert table.source == name
-    assert (table.labels, table.row_numbers, table.n_dropped, table.skipped) == (None, None, 0, ())
+    assert (table.source, table.labels, table.notes, table.n_dropped) == ("a.csv", None, (), 0)
     assert table.X.dtype == np.float64
     assert not table.X.flags.writeable
 
@@ -29,36 +41,22 @@ def test_what_savetxt_writes(delimiter, name):
 @pytest.mark.parametrize(
     "options", [{}, {"index": False}, {"index": False, "quoting": 1}, {"sep": ";", "decimal": ","}]
 )
-def test_what_pandas_writes(options):
+def test_what_pandas_writes(options, left_out):
     pd.DataFrame(X, columns=list("abcd")).to_csv("a.csv", **options)
     table = read_table("a.csv")
     np.testing.assert_array_equal(table.X, X)
     assert table.names == ("a", "b", "c", "d")
-    assert table.skipped == (() if options.get("index") is False else ("column 1",))
+    assert left_out(table) == ([] if options.get("index") is False else ["column 1"])
 
 
-def test_what_r_writes(read):
+def test_what_r_writes(read, left_out):
     # write.table: row names without a name above them, strings in quotes.
     table = read(
         '"height" "name"\n"1" 1.5 "Ann B"\n"2" 2.5 "say ""x"""\n"3" 3 "C"\n', "a.txt", label_column="name"
     )
     assert table.X.tolist() == [[1.5], [2.5], [3.0]]
     assert table.labels.tolist() == ["Ann B", 'say "x"', "C"]
-    assert table.skipped == ("column 1",)
-
-
-@pytest.mark.parametrize(
-    "text", ["a,b\n1,2\n3,4\n", "a,b\r\n1,2\r\n3,4\r\n", "a,b\r1,2\r3,4\r", "a,b\n1,2\n3,4"]
-)
-@pytest.mark.parametrize("start", ["", "\ufeff", "# made by hand\n# on a day\n", "\n\n#\n"])
-@pytest.mark.parametrize("end", ["", "\n\n\n", "\r\n\r\n"])
-def test_line_ends_marks_comments_and_blank_lines(read, text, start, end):
-    table = read(start + text + end)
-    assert (table.names, table.X.tolist()) == (("a", "b"), [[1, 2], [3, 4]])
-
-
-def test_blank_lines_between_rows(read):
-    assert read("a,b\n\n1,2\n\n  \n3,4\n").X.tolist() == [[1, 2], [3, 4]]
+    assert left_out(table) == ["column 1"]
 
 
 def test_numbers_as_people_write_them(read):
@@ -66,40 +64,104 @@ def test_numbers_as_people_write_them(read):
     assert table.X.tolist() == [[1.5, 2], [-0.5, 3], [1000, 0.01]]
 
 
-def test_gzip(write):
-    name = write(gzip.compress(b"a,b\n1,2\n3,4\n"), "a.csv.gz")
-    assert read_table(name).X.tolist() == [[1, 2], [3, 4]]
-    # What the bytes say counts, not the name.
-    assert read_table(write("a,b\n1,2\n3,4\n", "b.csv.gz")).X.tolist() == [[1, 2], [3, 4]]
-    assert read_table(write(gzip.compress(b"a,b\n1,2\n3,4\n"), "c.csv")).X.tolist() == [[1, 2], [3, 4]]
+# --- lines and encodings --------------------------------------------------------------------------
 
 
-def test_zstd(refusal, folder):
+@pytest.mark.parametrize(
+    "text", ["a,b\n1,2\n3,4\n", "a,b\r\n1,2\r\n3,4\r\n", "a,b\r1,2\r3,4\r", "a,b\n\n1,2\n\n  \n3,4"]
+)
+@pytest.mark.parametrize("start", ["", "\ufeff", "# made by hand\n# on a day\n", "\n\n#\n"])
+@pytest.mark.parametrize("end", ["", "\n\n\n"])
+def test_line_ends_marks_comments_and_blank_lines(read, text, start, end):
+    table = read(start + text + end)
+    assert (table.names, table.X.tolist()) == (("a", "b"), [[1, 2], [3, 4]])
+
+
+def test_compressed_text(write, refusal, folder):
+    text = b'a,b,t\n1,2,"x, y"\n3,4,z\n'
     with pa.CompressedOutputStream("a.csv.zst", "zstd") as file:
-        file.write(b'a,b,t\n1,2,"x, y"\n3,4,z\n')
-    assert read_table("a.csv.zst").X.tolist() == [[1, 2], [3, 4]]
-    whole = (folder / "a.csv.zst").read_bytes()
-    assert refusal(whole[:-4], "b.csv.zst").startswith("b.csv.zst is truncated or damaged")
-
-
-def test_rows_that_polars_would_fill_up_are_refused(refusal):
-    """Where commas stand inside of quotes, their number does not tell how many cells there are."""
-    rows = '"a, b",1,2\n' * 30
-    assert (
-        refusal(f"t,x,y\n{rows}c,3\n{rows}") == "data.csv, line 32: 2 cells instead of 3. Correct the line."
-    )
-    assert refusal(f"t,x,y\n{rows}c\n{rows}") == "data.csv, line 32: 1 cell instead of 3. Correct the line."
-    assert refusal("x,t\n1,a\n2\n3,b,\n4,c\n").startswith("data.csv, line 3: 1 cell instead of 2.")
-
-
-def test_truncated_gzip(refusal):
+        file.write(text)
+    # What the bytes say counts, not the name.
+    names = ["a.csv.zst", write(gzip.compress(text), "a.csv.gz"), write(text, "b.csv.gz")]
+    assert [read_table(name).X.tolist() for name in names] == [[[1, 2], [3, 4]]] * 3
+    assert refusal((folder / "a.csv.zst").read_bytes()[:-4]).startswith("data.csv is truncated or damaged: ")
     whole = gzip.compress(b"a,b\n" + b"1,2\n" * 100)
-    assert refusal(whole[:-12], "a.csv.gz") == (
-        "a.csv.gz is truncated or damaged: Compressed file ended before the end-of-stream marker was "
+    assert refusal(whole[:-12]) == (
+        "data.csv is truncated or damaged: Compressed file ended before the end-of-stream marker was "
         "reached. Create or copy the file again."
     )
-    damaged = whole[:15] + bytes(8) + whole[23:]
-    assert refusal(damaged, "a.csv.gz").startswith("a.csv.gz is truncated or damaged: ")
+    assert refusal(whole[:15] + bytes(8) + whole[23:]).startswith("data.csv is truncated or damaged: ")
+
+
+TEXT = "größe,b\n1,2\n3,4\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding"),
+    [
+        *((TEXT.encode(encoding), None) for encoding in ("utf-8-sig", "utf-16", "utf-32")),
+        (b"\xfe\xff" + TEXT.encode("utf-16-be"), None),
+        *((TEXT.encode(encoding), encoding) for encoding in ("latin-1", "cp1252", "utf-16-le", "utf-8")),
+    ],
+)
+def test_encodings(read, content, encoding):
+    table = read(content, encoding=encoding)
+    assert (table.names, table.X.tolist()) == (("größe", "b"), [[1, 2], [3, 4]])
+
+
+def test_wrong_encodings(refusal):
+    assert refusal("a,b\n1,2\n3,é\n".encode("latin1")) == (
+        "data.csv, line 3: byte 0xe9 is not UTF-8 text. Specify the encoding, such as --encoding latin-1."
+    )
+    # Lines end in any way.
+    assert refusal(b"\xef\xbb\xbfa,b\r1,2\r3,\xe9\r").startswith("data.csv, line 3: byte 0xe9 ")
+    assert refusal(TEXT, encoding="ascii") == (
+        "data.csv, line 1: byte 0xc3 is not ascii text. Choose another encoding, or omit --encoding for "
+        "UTF-8."
+    )
+    for unknown in ("klingon", "rot13"):
+        assert refusal(TEXT, encoding=unknown) == (
+            f"Unknown encoding '{unknown}': give one such as --encoding latin-1."
+        )
+    assert "--encoding utf-16-le" in refusal(TEXT.encode("utf-16-le"))
+    assert refusal(b"a,b\n1,2\n\x00\x01,3\n") == (
+        "data.csv, line 3: a zero byte, so this is not a text file. Save the table as CSV in UTF-8; "
+        "if it is UTF-16 without a byte order mark, use --encoding utf-16-le."
+    )
+
+
+def test_blocks_of_any_size_give_the_same(blocks, write):
+    rng = np.random.default_rng(1)
+    cells = [[repr(number) for number in row] for row in X.tolist()]
+    for i in rng.integers(len(X), size=20):
+        cells[i][rng.integers(4)] = rng.choice(["", "NA", '"5"', " 6 "])
+    text = "# c\na,b,c,d,größe\n" + "".join(
+        ",".join(row) + (f',"t {i}\n\n"\n' if i % 3 == 0 else f",u{i}\n") for i, row in enumerate(cells)
+    )
+    whole = read_table(write(text), label_column="größe", drop_missing=True)
+    assert whole.n_dropped > 0
+    write(text.encode("utf-16"))
+    for size in (200, 333, 5000):
+        blocks(size)
+        table = read_table("data.csv", label_column="größe", drop_missing=True)
+        np.testing.assert_array_equal(table.X, whole.X)
+        np.testing.assert_array_equal(table.row_numbers, whole.row_numbers)
+        assert table.labels.tolist() == whole.labels.tolist()
+
+
+def test_line_numbers_hold_across_blocks(blocks, refusal):
+    blocks(64)
+    text = "# c\n\na,b,t\n" + '1,2,"x\ny"\n\n' * 100 + "1,2,z\n" * 100 + "1,?!,z\n"
+    assert refusal(text).startswith(
+        f"data.csv, line {text.count(chr(10)):,}, column 'b': '?!' is not a number."
+    )
+    text = "a,b\n" + "\n" * 90 + "1,2\n3,4\n" * 20 + "\n" * 90 + "5,x\n"
+    assert refusal(text).startswith(
+        f"data.csv, line {text.count(chr(10)):,}, column 'b': 'x' is not a number."
+    )
+
+
+# --- cells ----------------------------------------------------------------------------------------
 
 
 def test_quotes(read):
@@ -109,125 +171,60 @@ def test_quotes(read):
     assert table.labels.tolist() == ["Doe, Ann", 'say "hi"', "two\nlines", '5" pipe']
 
 
-def test_a_quote_that_is_not_closed(refusal, monkeypatch):
+def test_a_quote_that_is_not_closed(refusal, blocks):
     rows = "".join(f"n{i},{i}\n" for i in range(50))
     never = "data.csv, line 52: a quote is opened and never closed. Close the quote, or remove it."
     for size in (2**22, 100):
-        monkeypatch.setattr(text_module, "BLOCK_BYTES", size)
-        assert refusal(f'name,a\n{rows}"x,2\nz,3\n') == never
+        blocks(size)
         # Rows must not be lost in what looks like one cell.
-        assert refusal(f'name,a\n{rows}x,"2\nz,3\n') == never
-        assert refusal(f'name,a\n{rows}x,"2') == never
+        for end in ('"x,2\nz,3\n', 'x,"2\nz,3\n', 'x,"2'):
+            assert refusal(f"name,a\n{rows}{end}") == never
     # It is not said that there are no rows if the quote is opened in the header or the first row.
     assert refusal('name,a\nx,"2\nz,3\n') == never.replace("52", "2")
     assert refusal('"name,a\nx,2\nz,3\n') == never.replace("52", "1")
-    monkeypatch.setattr(text_module, "BLOCK_BYTES", 2**22)
+    blocks(2**22)
     long = (
         "a cell has more than 131,072 characters, as if a quote were not closed. "
         "Close the quote, or remove it."
     )
-    assert refusal(f'name,a\n{rows}"x,2\n{rows * 1000}', "b.csv") == f"b.csv, line 52: {long}"
-    assert refusal(f'name,a\n{rows * 30}"x,2\n{rows * 1000}', "b.csv") == f"b.csv, line 1,502: {long}"
-    assert refusal(f'"name,a\n{rows * 1000}', "b.csv") == f"b.csv, line 1: {long}"
+    assert refusal(f'name,a\n{rows * 30}"x,2\n{rows * 1000}') == f"data.csv, line 1,502: {long}"
+    assert refusal(f'"name,a\n{rows * 1000}') == f"data.csv, line 1: {long}"
     assert refusal(f'name,a\n{rows}"x,2\nz",y,3\n') == (
         "data.csv, line 52: 3 cells instead of 2. "
         "A quoted cell spans several lines there: check whether it should."
     )
 
 
-def test_latin1(refusal):
-    assert refusal("a,b\n1,2\n3,é\n".encode("latin1")) == (
-        "data.csv, line 3: byte 0xe9 at offset 10 is not UTF-8 text. "
-        "Specify the encoding, such as --encoding latin-1."
-    )
-    # The mark at the start counts among the bytes; lines end in any way.
-    assert refusal(b"\xef\xbb\xbfa,b\r1,2\r3,\xe9\r").startswith("data.csv, line 3: byte 0xe9 at offset 13 ")
-
-
-def test_bytes_that_are_no_text(refusal):
-    assert refusal(b"a,b\n1,2\n\x00\x01,3\n") == (
-        "data.csv, line 3: a zero byte, so this is not a text file. Save the table as CSV in UTF-8; "
-        "if it is UTF-16 without a byte order mark, use --encoding utf-16-le."
-    )
-
-
-@pytest.mark.parametrize(
-    "text", ["a;b\n1,5;2,3\n4;5\n", '"a";"b"\n"1,5";2,3\n4;5\n', "a;b;c\n1,5;2,3;3.12.\n4;5;x\n"]
-)
-def test_decimal_commas(read, text):
-    table = read(text)
-    assert (table.names, table.X.tolist()) == (("a", "b"), [[1.5, 2.3], [4, 5]])
+def test_decimal_commas(read):
+    for text in ("a;b\n1,5;2,3\n4;5\n", '"a";"b"\n"1,5";2,3\n4;5\n', "a;b;c\n1,5;2,3;3.12.\n4;5;x\n"):
+        table = read(text)
+        assert (table.names, table.X.tolist()) == (("a", "b"), [[1.5, 2.3], [4, 5]])
 
 
 @pytest.mark.parametrize("sign", [".", ","])
-def test_a_decimal_sign_that_comes_late(monkeypatch, read, sign):
-    monkeypatch.setattr(text_module, "BLOCK_BYTES", 1000)
-    table = read("a;b;c\n" + "1;2;x.\n" * 500 + f"1{sign}5;2;x\n" * 500)
-    np.testing.assert_array_equal(table.X, [[1, 2]] * 500 + [[1.5, 2]] * 500)
-
-
-def test_two_decimal_signs(refusal, monkeypatch):
-    monkeypatch.setattr(text_module, "BLOCK_BYTES", 1000)
-    assert refusal("a;b\n" + "1,5;2\n" * 500 + "1.5;2\n") == (
-        "data.csv, line 502, column 'a': '1.5' is not a number. "
-        "Write it with a decimal comma, like the other numbers, and without thousands separators, "
-        "or exclude the column with --columns."
-    )
-    assert refusal("a;b\n" + "1.5;2\n" * 500 + "1,5;2\n") == (
-        "data.csv, line 502, column 'a': '1,5' is not a number. Write it with a decimal point "
-        "and without thousands separators, or exclude the column with --columns."
-    )
+def test_a_decimal_sign_that_comes_late(blocks, read, sign):
+    blocks(1000)
+    table = read("a;b;c\n" + "1;2;x.\n" * 2000 + f"1{sign}5;2;x\n" * 500)
+    np.testing.assert_array_equal(table.X, [[1, 2]] * 2000 + [[1.5, 2]] * 500)
 
 
 @pytest.mark.parametrize(
-    ("text", "cell"),
+    ("text", "place", "cell", "sign"),
     [
-        ("a\tb\n1,5\t2\n2,5\t3\n", "1,5"),
-        ("a b\n1,5 2\n2,5 3\n", "1,5"),
-        ('a,b\n"1,234",2\n"5,678",3\n', "1,234"),
-        ("a;b\n1.234,5;2\n5.678,5;3\n", "1.234,5"),
-        ("a,b\n1'000.5,2\n2'000,3\n", "1'000.5"),
+        # Columns of such numbers are not dropped.
+        ("a\tb\n1,5\t2\n2,5\t3\n", 2, "1,5", "point"),
+        ('a,b\n"1,234",2\n"5,678",3\n', 2, "1,234", "point"),
+        ("a;b\n1.234,5;2\n5.678,5;3\n", 2, "1.234,5", "point"),
+        ("a,b\n1'000.5,2\n2'000,3\n", 2, "1'000.5", "point"),
+        ("a;b\n" + "1.5;2\n" * 500 + "1,5;2\n", 502, "1,5", "point"),
+        ("a;b\n" + "1,5;2\n" * 500 + "1.5;2\n", 502, "1.5", "comma, like the other numbers,"),
     ],
 )
-def test_a_column_of_numbers_that_cannot_be_read_is_not_left_out(refusal, text, cell):
+def test_numbers_that_cannot_be_read(refusal, text, place, cell, sign):
     assert refusal(text) == (
-        f"data.csv, line 2, column 'a': {cell!r} is not a number. Write it with a decimal point "
+        f"data.csv, line {place}, column 'a': {cell!r} is not a number. Write it with a decimal {sign} "
         "and without thousands separators, or exclude the column with --columns."
     )
-
-
-def test_rows_of_unequal_length(refusal):
-    assert refusal("a,b,c\n1,2,3\n4,5\n6,7,8\n") == (
-        "data.csv, line 3: 2 cells instead of 3. Correct the line."
-    )
-    assert refusal("a,b\n1,2\n4,5,6\n6,7\n") == "data.csv, line 3: 3 cells instead of 2. Correct the line."
-    # Also where NumPy does not look, and where the numbers of cells add up.
-    assert refusal("a,b,c\n1,2,x\n4,5\n6,7,8,9\n", columns=["a"]) == (
-        "data.csv, line 3: 2 cells instead of 3. Correct the line."
-    )
-    assert refusal("a b c\n1 2 3\n4 5\n6 7 8\n", columns=["a"]) == (
-        "data.csv, line 3: 2 cells instead of 3. Correct the line."
-    )
-
-
-def test_a_title_above_the_table(refusal):
-    for title, n_cells in (("My data", "1"), ("My data, by me, in May, at home", "4")):
-        rows = "a,b\n1,2\n3,4\n"
-        assert refusal(f"{title}\n{rows}") == (
-            f"data.csv, line 2: 2 cells instead of {n_cells}. If line 1 is a title, remove it."
-        )
-
-
-@pytest.mark.parametrize("content", ["", "\n\n \n", "# nothing\n", "\ufeff"])
-def test_empty(refusal, content):
-    assert refusal(content) == "data.csv is empty: give a file with a table of numbers."
-
-
-def test_too_few_rows(refusal):
-    assert refusal("a,b\n") == "data.csv has a header and no rows below it: at least two are needed."
-    message = "data.csv has only one row of numbers: at least two are needed."
-    assert refusal("1,2\n") == message
-    assert refusal("a,b\n1,2\n") == message
 
 
 def test_a_bad_cell_far_down(refusal):
@@ -248,40 +245,166 @@ def test_what_is_no_number(refusal, cell):
     assert message.startswith(f"data.csv, line 22, column 'a': {cell!r} is not a number. ")
 
 
-def test_blocks_of_any_size_give_the_same(monkeypatch, write):
-    rng = np.random.default_rng(1)
-    cells = [[repr(number) for number in row] for row in X.tolist()]
-    for i in rng.integers(len(X), size=20):
-        cells[i][rng.integers(4)] = rng.choice(["", "NA", '"5"', " 6 "])
-    text = "a,b,c,d,e\n" + "".join(
-        ",".join(row) + (f',"t {i}\n\n"\n' if i % 3 == 0 else f",u{i}\n") for i, row in enumerate(cells)
-    )
-    name = write(text)
-    whole = read_table(name, label_column="e", drop_missing=True)
-    assert whole.n_dropped > 0
-    for size in (200, 333, 1000, 5000):
-        monkeypatch.setattr(text_module, "BLOCK_BYTES", size)
-        table = read_table(name, label_column="e", drop_missing=True)
-        np.testing.assert_array_equal(table.X, whole.X)
-        np.testing.assert_array_equal(table.row_numbers, whole.row_numbers)
-        assert table.labels.tolist() == whole.labels.tolist()
+# --- missing and infinite numbers -----------------------------------------------------------------
 
 
-def test_headers_and_gaps_that_fill_blocks(monkeypatch, read, refusal):
-    monkeypatch.setattr(text_module, "BLOCK_BYTES", 50)
-    rows = "1,2\n3,4\n" + "\n" * 50 + "5,6\n" + "\n" * 50
-    header = "a" * 20 + "," + "b" * 20
-    table = read(f"# {header}\n{header}\n{rows}")
-    assert table.names == ("a" * 20, "b" * 20)
-    assert table.X.tolist() == [[1, 2], [3, 4], [5, 6]]
-    far_down = "\n" * 90
-    assert refusal(f"{header}\n\n\n\n\n\n\n\n1,2\n3,4\n{far_down}5,x\n").startswith(
-        f"data.csv, line 101, column '{'b' * 20}': 'x' is not a number. "
+@pytest.mark.parametrize("cell", ["", " ", '""', "NA", "N/A", "#N/A", "nan", "NULL", "None", "?", "-", "."])
+def test_every_way_to_say_missing(read, refusal, cell):
+    text = f"a,b\n1,2\n3,{cell}\n5,6\n"
+    table = read(text, drop_missing=True)
+    assert table.X.tolist() == [[1, 2], [5, 6]]
+    assert (table.row_numbers.tolist(), table.n_dropped) == ([0, 2], 1)
+    np.testing.assert_array_equal(read(text, keep_missing=True).X, [[1, 2], [3, np.nan], [5, 6]])
+    assert refusal(text) == (
+        "data.csv: 1 row with missing values, in 'b'; the first is line 3 of data.csv. "
+        "Fill them in, or leave such rows out with --drop-missing."
     )
 
 
-def test_line_numbers_hold_across_blocks(monkeypatch, refusal):
-    monkeypatch.setattr(text_module, "BLOCK_BYTES", 64)
-    text = "# c\n\na,b,t\n" + '1,2,"x\ny"\n\n' * 100 + "1,2,z\n" * 100 + "1,?!,z\n"
-    line = text.count("\n")
-    assert refusal(text).startswith(f"data.csv, line {line:,}, column 'b': '?!' is not a number.")
+def test_missing_values_of_many_rows_and_blocks(refusal, blocks, temporary):
+    blocks(50)
+    text = "a,b\n" + "1,2\n" * 50 + ",2\n" + "1,2\n" * 50 + "1,NA\n"
+    assert refusal(text, in_memory_bytes=100).startswith(
+        "data.csv: 2 rows with missing values, in 'a' and 'b'; the first is line 52 of data.csv."
+    )
+    assert list(temporary.iterdir()) == []
+
+
+def test_nothing_is_left(refusal):
+    assert refusal("a,b\n1,\n2,\n3,4\n,5\n", drop_missing=True) == (
+        "data.csv: only one row is left without missing values; column 'b' has the most of them. "
+        "Exclude such columns with --columns."
+    )
+    assert refusal("a,b\n1,\n,2\n", drop_missing=True).startswith("data.csv: no row is left without missing")
+
+
+def test_blank_lines_of_one_column_are_missing_but_for_the_last(read):
+    assert read("a\n1\n\n2\n\n\n", drop_missing=True).row_numbers.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("cell", ["inf", "-Infinity", "1e999"])
+def test_infinite_numbers_are_refused(refusal, cell):
+    assert refusal(f"a,b\n1,2\n,4\n3,{cell}\n", drop_missing=True) == (
+        "data.csv, line 4, column 'b': the number is infinite or too large. "
+        "Correct it, or leave the cell empty and use --drop-missing."
+    )
+
+
+def test_further_missing_values(read, refusal):
+    text = "a,b,c\n1,unknown,-999\n-999,2,3\n4,5,6\n"
+    table = read(text, na_values=["unknown", "-999"], keep_missing=True)
+    np.testing.assert_array_equal(table.X, [[1, np.nan, np.nan], [np.nan, 2, 3], [4, 5, 6]])
+    assert table.n_missing.tolist() == [1, 1, 1]
+    # The strings are taken as they are, and a longer one is another; numbers count in all formats.
+    assert "'unknowns' is not a number" in refusal(
+        "a,b\n" + "1,2\n" * 10 + "1,unknowns\n", na_values=["unknown"]
+    )
+    np.save("x.npy", [[1.0, -999.0], [2.0, 3.0]])
+    assert read_table("x.npy", na_values=["-999"], keep_missing=True).n_missing.tolist() == [0, 1]
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def test_rows_of_unequal_length(refusal):
+    for text, n_cells, width in (
+        ("a,b,c\n1,2,3\n4,5\n6,7,8\n", "2 cells", 3),
+        ("a,b\n1,2\n4,5,6\n6,7\n", "3 cells", 2),
+        ("a,b,c\n1,2,x\n4,5\n6,7,8,9\n", "2 cells", 3),  # the numbers of cells add up
+        ("a b c\n1 2 3\n4 5\n6 7 8\n", "2 cells", 3),
+        ("x,t\n1,a\n2\n3,b,\n4,c\n", "1 cell", 2),
+    ):
+        said = refusal(text, columns="1")
+        assert said == f"data.csv, line 3: {n_cells} instead of {width}. Correct the line."
+    # Where commas stand inside of quotes, their number does not tell how many cells there are.
+    rows = '"a, b",1,2\n' * 30
+    assert (
+        refusal(f"t,x,y\n{rows}c,3\n{rows}") == "data.csv, line 32: 2 cells instead of 3. Correct the line."
+    )
+
+
+def test_a_title_above_the_table(refusal):
+    for title, n_cells in (("My data", "1"), ("My data, by me, in May, at home", "4")):
+        assert refusal(f"{title}\na,b\n1,2\n3,4\n") == (
+            f"data.csv, line 2: 2 cells instead of {n_cells}. If line 1 is a title, remove it."
+        )
+
+
+def test_too_few_rows(refusal):
+    for content in ("", "\n\n \n", "# nothing\n", "\ufeff"):
+        assert refusal(content) == "data.csv is empty: give a file with a table of numbers."
+    assert refusal("a,b\n") == "data.csv has a header and no rows below it: at least two are needed."
+    for content in ("1,2\n", "a,b\n1,2\n"):
+        assert refusal(content) == "data.csv has only one row of numbers: at least two are needed."
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+MISSING = st.sampled_from(["", "NA", "N/A", "NaN", "null", "?", "-", ".", " "])
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+LABELS = st.text(alphabet='abc,;|\t "\néß漢#', max_size=8)
+
+
+@st.composite
+def tables(draw):
+    """Rows of numbers or None, the first two without None, and a label for each."""
+    n_columns = draw(st.integers(2, 5))
+    full = st.lists(NUMBERS, min_size=n_columns, max_size=n_columns)
+    holed = st.lists(st.none() | NUMBERS, min_size=n_columns, max_size=n_columns)
+    rows = draw(st.lists(full, min_size=2, max_size=2)) + draw(st.lists(holed, max_size=30))
+    return rows, draw(st.lists(LABELS, min_size=len(rows), max_size=len(rows)))
+
+
+def read_bytes(content, **options):
+    """Read a table of these bytes."""
+    with tempfile.NamedTemporaryFile(suffix=".csv") as file:
+        Path(file.name).write_bytes(content)
+        return read_table(file.name, **options)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    table=tables(),
+    delimiter=st.sampled_from(",;\t|"),
+    has_comma=st.booleans(),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]),
+    line_end=st.sampled_from(["\n", "\r\n"]),
+    block=st.sampled_from([500, 2**22]),
+    data=st.data(),
+)
+def test_what_is_written_is_read(table, delimiter, has_comma, quoting, line_end, block, data):
+    rows, labels = table
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, delimiter=delimiter, quoting=quoting, lineterminator=line_end)
+    names = [f"c{i}" for i in range(len(rows[0]))]
+    writer.writerow([*names, "label"])
+    for row, label in zip(rows, labels, strict=True):
+        cells = [data.draw(MISSING) if cell is None else repr(cell) for cell in row]
+        if has_comma and delimiter == ";":
+            cells = [cell.replace(".", ",") if cell != "." else cell for cell in cells]
+        writer.writerow([*cells, label])
+    before, text_table.BLOCK_SIZE = text_table.BLOCK_SIZE, block
+    try:
+        read = read_bytes(file.getvalue().encode(), label_column="label", drop_missing=True)
+    finally:
+        text_table.BLOCK_SIZE = before
+    keep = [i for i, row in enumerate(rows) if None not in row]
+    np.testing.assert_array_equal(read.X, [rows[i] for i in keep])
+    assert read.labels.tolist() == [labels[i].strip() for i in keep]
+    assert read.names == tuple(names)
+    assert (read.row_numbers.tolist(), read.n_dropped) == (keep, len(rows) - len(keep))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=200) | st.text(alphabet='a1.,;\t "\n-e#', max_size=200).map(str.encode))
+def test_any_bytes_are_a_table_or_one_line(content):
+    message, table = "", None
+    try:
+        table = read_bytes(content, drop_missing=True)
+    except TableError as error:
+        message = str(error)
+    assert message.isprintable()
+    if table is not None:
+        assert np.isfinite(table.X).all()
+        assert table.X.shape[0] >= 2
+        assert table.X.shape[1] == len(table.names) >= 1

@@ -65,7 +65,7 @@ def test_partitions_with_columns_in_another_order():
     for lazy in (mixed, mixed.persist()):
         with pytest.raises(ValueError, match="other columns than X, or in another order: d, c, b, a; a, b"):
             model().fit(lazy)
-        with pytest.raises(ValueError, match="in another order.*by name in each partition"):
+        with pytest.raises(ValueError, match="in another order.*by name in each part"):
             model().fit(frame).predict(lazy).compute()
     names = list(mixed.columns)
     sorted_again = mixed.map_partitions(lambda part: part[names])

@@ -1,7 +1,410 @@
-"""Tables of numbers from files of text, Parquet, Feather, .npy and workbooks, with errors of one line."""
+"""Tables of numbers from files of any format, in memory or in a temporary file, with errors of one line."""
 
-from apolar.cli.tables.content import TableError
-from apolar.cli.tables.formats import FORMATS, expand_folders
-from apolar.cli.tables.read import TableFile, read_table
+from __future__ import annotations
+
+import tempfile
+import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from apolar._core.arrays import Array, frozen
+from apolar._core.checks import check_integer
+from apolar.cli.console import TableError, count_noun, join_list, quote, size_text
+from apolar.cli.tables.columns import (
+    ALL,
+    ColumnChoice,
+    Content,
+    NumberParser,
+    choose_columns,
+    find_columns,
+    match_columns,
+    not_a_number,
+    row_slices,
+)
+from apolar.cli.tables.findings import (
+    ColumnFinding,
+    find_no_measurements,
+    notes_on_findings,
+    refuse_if_none_left,
+)
+from apolar.cli.tables.formats import FORMATS, Source, expand_folders, open_table, source_name
 
 __all__ = ["FORMATS", "TableError", "TableFile", "expand_folders", "read_table"]
+
+
+@dataclass(frozen=True, eq=False)
+class TableFile:
+    """A table of numbers that was read from files.
+
+    It may be used in a `with` statement; at its end, `close` is called.
+
+    Attributes
+    ----------
+    X : ndarray, shape (n_rows, n_columns)
+        Float64 numbers, NaN where one is missing, read-only: in memory, or a memory map of a
+        temporary file (or of the user's .npy file) if they are many.
+    names : tuple of str
+        The names of the columns of X.
+    source : str
+        The path of the file, or "standard input"; of several, all of them.
+    labels : ndarray of object, shape (n_rows,), or None
+        The label column as strings; None if there is none.
+    n_dropped : int
+        Rows that were dropped because a number was missing.
+    row_numbers : ndarray of int64, shape (n_rows,)
+        The numbers of the rows, from zero, counted over all files with those that were dropped.
+    n_missing : ndarray of int, shape (n_columns,)
+        How many numbers of each column are missing in X.
+    notes : tuple of str
+        What was noticed about the columns and what was done, a sentence each, with the option that undoes it.
+    files : tuple of str
+        The files in their order.
+    first_rows : tuple of int
+        The number of the first row of each file, as `row_numbers` counts.
+    """
+
+    X: Array
+    names: tuple[str, ...]
+    source: str
+    labels: Array | None
+    n_dropped: int
+    row_numbers: Array
+    n_missing: Array
+    notes: tuple[str, ...]
+    files: tuple[str, ...]
+    first_rows: tuple[int, ...]
+    _remove: Callable[[], Any] | None = field(repr=False)
+
+    @property
+    def missing_line(self) -> str:
+        """How many values are missing, in one line; empty if none is."""
+        pairs = zip(self.names, self.n_missing.tolist(), strict=True)
+        holed = [f"{quote(name)} ({n:,})" for name, n in pairs if n]
+        if not holed:
+            return ""
+        total = int(self.n_missing.sum())
+        return (
+            f"{total:,} of {self.X.size:,} values {'is' if total == 1 else 'are'} missing (column"
+            f"{'' if len(holed) == 1 else 's'} {join_list(holed)}); incomplete rows are kept."
+        )
+
+    @property
+    def file_of_rows(self) -> Array:
+        """The file that each row is from, as its position in `files`: int, shape (n_rows,)."""
+        return np.searchsorted(np.array(self.first_rows), self.row_numbers, side="right") - 1
+
+    def close(self) -> None:
+        """Remove the temporary file behind X, if there is one.
+
+        X is then an empty table. The space on the disk is given back when no
+        array made from X is in use any more.
+        """
+        if isinstance(self.X, np.memmap):
+            object.__setattr__(self, "X", np.empty((0, len(self.names))))
+        if self._remove is not None:
+            self._remove()
+
+    def __enter__(self) -> TableFile:
+        """Return the table itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the table."""
+        self.close()
+
+
+def read_table(
+    source: Source | Sequence[Source],
+    *,
+    columns: Sequence[str | int] | str | None = None,
+    label_column: str | int | None = None,
+    drop_missing: bool = False,
+    keep_missing: bool = False,
+    min_rows: int = 2,
+    keep: Sequence[str | int] | str = (),
+    leave_out: Collection[str] = (),
+    encoding: str | None = None,
+    na_values: Sequence[str] = (),
+    sheet: str | None = None,
+    in_memory_bytes: int = 2**29,
+) -> TableFile:
+    """Read a table of numbers from a file, or from several with the same columns.
+
+    The format follows from the name (.csv, .tsv, .tab, .txt, also with .gz or
+    .zst; .parquet, .pq; .feather, .arrow; .npy; .xlsx, .xls, .ods), for other
+    names and for streams from the first bytes. All tables of a folder are read,
+    in the order of their names.
+
+    Text is UTF-8, or UTF-16 and UTF-32 with their marks. The delimiter is
+    recognised: a comma, semicolon, tab, vertical bar or white space. Lines at
+    the top that begin with # are skipped, and so are blank lines. With
+    semicolons, numbers may have decimal commas, as in "1,5;2,3"; a file has one
+    decimal sign. The first row is a header if some
+    cell of it is not a number although the cells below it are; without one,
+    the columns are called x1, x2 and so on. A number is missing where a cell
+    is empty or one of NA, N/A, #N/A, NaN, null, None, ?, - and a single
+    point, in capital or small letters.
+
+    Columns of text are left out, and a first column without a name that only
+    numbers the rows, as pandas and R write it. What a column holds is judged
+    by the first 1000 rows: it is a column of numbers if nine cells of ten
+    are, and then any other cell in it is an error.
+
+    Parameters
+    ----------
+    source : str or path, or a sequence of them
+        A path, or "-" for standard input. Several files are one table: their
+        columns must have the same names, in any order.
+    columns : sequence of str or int, optional
+        The columns to read, by name, or by number from 1 if no column has
+        that name; by default all columns of numbers.
+    label_column : str or int, optional
+        A column that is kept as strings and not among the numbers.
+    drop_missing : bool, optional
+        Leave out rows in which a number is missing; by default they are an
+        error.
+    keep_missing : bool, optional
+        Keep rows in which a number is missing, which is then NaN, unless they
+        are left out.
+    min_rows : int, optional
+        A table of fewer rows is an error.
+    keep : sequence of str or int, optional
+        Columns that are used although they would be left out; "all" for all
+        that are numbers.
+    leave_out : collection of str, optional
+        Kinds of columns, of `apolar.cli.tables.findings.KINDS`, that are left out
+        with a note, unless `columns` or `keep` names them; the other kinds
+        are noted only. By default columns are not examined.
+    encoding : str, optional
+        The encoding of text.
+    na_values : sequence of str, optional
+        Further strings, or numbers, that stand for a missing value.
+    sheet : str, optional
+        The sheet of a workbook; by default the first that is not empty.
+    in_memory_bytes : int, optional
+        A table that is larger is kept in a temporary file, removed by
+        `close` or when the program ends; X is then a memory map.
+
+    Returns
+    -------
+    table : TableFile
+
+    Raises
+    ------
+    TableError
+        If the file or the request is not as it must be; its message is one
+        line that names the place and what to do.
+    """
+    check_integer(in_memory_bytes, "in_memory_bytes", least=0)
+    reading: dict[str, Any] = {"encoding": encoding, "na_values": na_values, "sheet": sheet}
+    sources = expand_folders(source)
+    keep = [keep] if isinstance(keep, str | int) else list(keep)
+    rows = _Rows(drop_missing, keep_missing, na_values)
+    with open_table(sources[0], **reading) as first:
+        choice = choose_columns(first, columns, label_column, keep)
+        names = tuple(first.columns[position].name for position in choice.columns)
+        shown = join_list([source_name(each) for each in sources], shown=3)
+
+        def read_blocks() -> Iterator[Array]:
+            yield from rows.read(first, choice, names)
+            for other in sources[1:]:
+                with open_table(other, **reading) as following:
+                    matched = match_columns(first, choice, following, must_agree=columns is None)
+                    yield from rows.read(following, matched, names)
+            rows.check(shown, names, min_rows)
+
+        is_whole = choice.label is None and choice.columns == tuple(range(len(first.columns)))
+        is_as_it_is = is_whole and len(sources) == 1 and not drop_missing and not na_values
+        if is_as_it_is and first.mapped is not None and first.mapped.nbytes > in_memory_bytes:
+            X, remove = first.mapped, None
+            for _ in read_blocks():
+                pass  # the file itself is the table, and is only looked through
+        else:
+            X, remove = _store_rows(read_blocks(), in_memory_bytes)
+    others = [(i, first.columns[i]) for i in choice.skipped]
+    skipped = [ColumnFinding(i, column.name, column.kind, column.holds) for i, column in others]
+    notes, _ = notes_on_findings(skipped, {finding.kind for finding in skipped}, (), "")
+    table = TableFile(
+        X,
+        names,
+        shown,
+        np.concatenate(rows.labels) if rows.labels else None,
+        rows.n_rows - len(rows.numbers),
+        rows.numbers,
+        np.zeros_like(rows.n_missing) if drop_missing else rows.n_missing,
+        notes,
+        tuple(rows.files),
+        tuple(rows.first_rows),
+        remove,
+    )
+    if not leave_out:
+        return table
+    keeps_all = ALL in keep or columns is not None
+    kept = () if keeps_all else [first.columns[i].name for i in find_columns(first, keep)]
+    option = "--keep" if columns is None else "--columns"
+    findings = find_no_measurements(table.X, table.names)
+    notes, dropped = notes_on_findings(findings, leave_out, None if keeps_all else kept, option)
+    table = replace(table, notes=(*table.notes, *notes))
+    refuse_if_none_left(table.source, names, dropped)
+    return _without(table, {finding.column for finding in dropped}, in_memory_bytes) if dropped else table
+
+
+def _without(table: TableFile, dropped: Collection[int], in_memory_bytes: int) -> TableFile:
+    """Return a table without some columns, in memory or in a new temporary file."""
+    kept = [j for j in range(len(table.names)) if j not in dropped]
+    X, remove = _store_rows((table.X[rows][:, kept] for rows in row_slices(*table.X.shape)), in_memory_bytes)
+    table.close()
+    names = tuple(table.names[j] for j in kept)
+    return replace(table, X=X, names=names, n_missing=table.n_missing[kept], _remove=remove)
+
+
+class _Rows:
+    """What is known of the rows of one table, which are read from one file after the other.
+
+    Parameters
+    ----------
+    drops, keeps : bool
+        Whether rows in which a number is missing are left out, or kept with NaN.
+    na_values : sequence of str
+        Of which numbers stand for a missing value.
+    """
+
+    def __init__(self, drops: bool, keeps: bool, na_values: Sequence[str]) -> None:
+        self.drops, self.keeps = drops, keeps
+        missing, _ = NumberParser().parse_list(na_values)
+        self.missing_numbers = missing[~np.isnan(missing)]
+        self.n_missing: Any = 0
+        self.is_complete: list[Array] = []
+        self.labels: list[Array] = []
+        self.files: list[str] = []
+        self.first_rows: list[int] = []
+        self.first_incomplete = ""
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows that were read."""
+        return sum(map(len, self.is_complete))
+
+    @property
+    def numbers(self) -> Array:
+        """The numbers of the rows that stay, from zero: int64, shape (n_rows,)."""
+        return np.flatnonzero(np.concatenate(self.is_complete)) if self.drops else np.arange(self.n_rows)
+
+    def read(self, content: Content, choice: ColumnChoice, names: tuple[str, ...]) -> Iterator[Array]:
+        """Yield the rows of a file that stay, some at a time."""
+        self.files.append(content.name)
+        self.first_rows.append(self.n_rows)
+        positions = [*choice.columns, *([] if choice.label is None else [choice.label])]
+        for frame, places in content.frames(positions):
+            values = self._parse(content, frame[:, : len(names)], places, names)
+            is_missing = np.isnan(values)
+            is_complete = ~is_missing.any(axis=1)
+            self.n_missing = self.n_missing + np.count_nonzero(is_missing, axis=0)
+            self.is_complete.append(is_complete)
+            if not is_complete.all() and not self.first_incomplete:
+                place = places[int(np.argmin(is_complete))]
+                self.first_incomplete = f"{content.unit} {place:,} of {content.name}"
+            kept = is_complete if self.drops else slice(None)
+            if choice.label is not None:
+                strings = frame.to_series(len(names)).cast(pl.String).str.strip_suffix(".0").str.strip_chars()
+                self.labels.append(strings.fill_null("").to_numpy()[kept])
+            yield values[kept]
+
+    def _parse(
+        self, content: Content, frame: pl.DataFrame, places: Sequence[int], names: Sequence[str]
+    ) -> Array:
+        """Return the numbers of a frame, NaN where one is missing; refuse cells that are not numbers."""
+        values, is_wrong = content.parse(frame)
+        if is_wrong.any():
+            row, i = np.argwhere(is_wrong)[0].tolist()
+            where = content.name, content.unit, places[row], names[i]
+            raise TableError(not_a_number(*where, frame[row, i], content.parse.decimal))
+        if len(self.missing_numbers):
+            values[np.isin(values, self.missing_numbers)] = np.nan
+        with np.errstate(over="ignore", invalid="ignore"):
+            may_be_infinite = not np.isfinite(values.sum())
+        infinite = np.argwhere(np.isinf(values)) if may_be_infinite else ()
+        if len(infinite):
+            row, i = infinite[0]
+            raise TableError(
+                f"{content.name}, {content.unit} {places[row]:,}, column {quote(names[i])}: the number "
+                "is infinite or too large. Correct it, or leave the cell empty and use --drop-missing."
+            )
+        return values
+
+    def check(self, source: str, names: Sequence[str], min_rows: int) -> None:
+        """Refuse a table with too few rows, or with missing numbers that are not allowed."""
+        if not self.n_rows:
+            raise TableError(f"{source} has no rows: at least two are needed.")
+        if self.first_incomplete and not (self.drops or self.keeps):
+            n_incomplete = self.n_rows - np.count_nonzero(np.concatenate(self.is_complete))
+            holed = [quote(names[i]) for i in np.flatnonzero(self.n_missing)]
+            raise TableError(
+                f"{source}: {count_noun(n_incomplete, 'row')} with missing values, in {join_list(holed)}; "
+                f"the first is {self.first_incomplete}. Fill them in, or leave such rows out with "
+                "--drop-missing."
+            )
+        if self.n_rows == 1 < min_rows:
+            raise TableError(f"{source} has only one row of numbers: at least two are needed.")
+        if len(self.numbers) < min_rows:
+            most = names[int(np.argmax(self.n_missing))]
+            raise TableError(
+                f"{source}: {'only one row is' if len(self.numbers) else 'no row is'} left without missing "
+                f"values; column {quote(most)} has the most of them. Exclude such columns with --columns."
+            )
+
+
+# --- where rows are kept ----------------------------------------------------------------------
+
+
+def _store_rows(blocks: Iterable[Array], in_memory_bytes: int) -> tuple[Array, Callable[[], Any] | None]:
+    """Return the rows of blocks as one table, read-only, and what removes the file behind it, or None.
+
+    They are kept in memory, or in a temporary file if they are more bytes than `in_memory_bytes`.
+    """
+    waiting: list[Array] = []
+    n_bytes = 0
+    blocks = iter(blocks)
+    for block in blocks:
+        waiting.append(block)
+        n_bytes += block.nbytes
+        if n_bytes > in_memory_bytes:
+            # Each is freed once it is written.
+            return _store_on_disk(chain((waiting.pop(0) for _ in range(len(waiting))), blocks))
+    table = np.empty((sum(map(len, waiting)), waiting[0].shape[1]))
+    return frozen(np.concatenate(waiting, out=table)), None
+
+
+def _store_on_disk(blocks: Iterable[Array]) -> tuple[Array, Callable[[], Any]]:
+    """Return the rows of blocks as a memory map of a temporary file, and what removes the file."""
+    # Not removed when it is closed: other processes map it by its name.
+    file = tempfile.NamedTemporaryFile(prefix="apolar-", delete=False)  # noqa: SIM115
+    path = Path(file.name)
+    n_rows = 0
+    try:
+        for block in blocks:
+            n_rows += len(block)
+            n_columns = block.shape[1]
+            file.write(np.ascontiguousarray(block).data)
+        file.close()
+    except BaseException as error:
+        with suppress(OSError):  # a full disk refuses what is left in the buffer of the file
+            file.close()
+        path.unlink()
+        if isinstance(error, OSError):
+            size = size_text(8 * n_rows * n_columns)
+            raise TableError(
+                f"The table is too large for memory, and a temporary file of {size} or more cannot be "
+                f"written ({error.strerror or error}). Free some space, or set TMPDIR to a folder with more."
+            ) from error
+        raise
+    table = np.memmap(file.name, dtype=np.float64, mode="r", shape=(n_rows, n_columns))
+    # The file lives as long as the table, or until the program ends.
+    return table, weakref.finalize(table, path.unlink, missing_ok=True)

@@ -1,15 +1,299 @@
-"""Choose the columns of a table that are read."""
+"""The columns of an open table: their cells as numbers, what they hold, and which are read."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
-from apolar.cli.tables.content import Content, TableError, count_noun, join_list, quote
+import numpy as np
+import polars as pl
+
+from apolar._core.arrays import Array
+from apolar._core.checks import MISSING_WORDS
+from apolar.cli.console import TableError, join_list, quote
+
+# Numbers, or characters of text, that are held at once.
+FRAME_SIZE = 2**22
+# Columns are described by the first rows: a column is numeric if at least this fraction of its cells are
+# numbers, and then its other cells are errors.
+SAMPLE_ROWS = 1000
+MIN_NUMERIC = 0.9
 
 ALL = "all"
 """In place of names: all columns."""
+
+TextRow = tuple[int, list[str]]
+"""The place of a row in its file, and its cells."""
+
+# A number as people write it: "1,5", "1.234,5", "12 000", "1'000.5".
+WRITTEN_NUMBER = r"^[+-]?(?:(?:\d{1,3}(?:[.,'\s_]\d{3})+|\d+)(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?$"
+_TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*[ap]\.?m\.?)?(?:Z|\s*[+-]\d{2}:?\d{2})?"
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_DAY = (
+    r"(?:\d{4}[-/.]\d{1,2}(?:[-/.]\d{1,2})?|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})"
+    rf"|\d{{1,2}}[ -]{_MONTH}[ -]\d{{2,4}}|{_MONTH} (?:\d{{1,2}}, ?)?\d{{4}})"
+)
+# "2024-03-01", "1.3.2024 12:30", "1 Mar 2024", "12:30:15".
+_DATE = re.compile(rf"{_DAY}(?:[T ]\s*{_TIME})?|{_TIME}", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True, eq=False)
+class TableInput:
+    """A file for the reader of its format.
+
+    Attributes
+    ----------
+    name : str
+        The name in messages.
+    path : Path
+        Where it is on disk.
+    is_copy : bool
+        Whether it is a temporary copy of a stream.
+    encoding : str or None
+        The encoding of text; None for UTF-8, or what the first bytes say.
+    missing : frozenset of str
+        Cells that stand for a missing value, in addition to the usual ones.
+    sheet : str or None
+        The sheet of a workbook; None for the first with a table.
+    """
+
+    name: str
+    path: Path
+    is_copy: bool = False
+    encoding: str | None = None
+    missing: frozenset[str] = frozenset()
+    sheet: str | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a file, as far as its first rows show.
+
+    Attributes
+    ----------
+    name : str
+    kind : str
+        "numbers", "row numbers", "text", "dates", "true and false", "nothing", or the name of another type.
+    example : str
+        A cell that is not a number, if messages show one.
+    problem : str
+        Why the column cannot be read as numbers; empty if it can.
+    is_misread : bool
+        Whether it looks like numbers that are written in an ambiguous way, and must not be dropped silently.
+    """
+
+    name: str
+    kind: str = "numbers"
+    example: str = ""
+    problem: str = ""
+    is_misread: bool = False
+
+    @property
+    def holds(self) -> str:
+        """What the column holds: "is empty" or "holds text"."""
+        phrases = {"nothing": "is empty", "row numbers": "numbers the rows"}
+        return phrases.get(self.kind, f"holds {self.kind}")
+
+
+@dataclass
+class NumberParser:
+    """Parse cells as float64.
+
+    Parameters
+    ----------
+    decimal : {".", ","} or None
+        The decimal sign; None until a number shows one.
+    missing : collection of str
+        Cells that stand for a missing value, in addition to `MISSING_WORDS`.
+    """
+
+    decimal: str | None = "."
+    missing: frozenset[str] = frozenset()
+
+    def __call__(self, cells: pl.DataFrame) -> tuple[Array, Array]:
+        """Return values, NaN where one is missing, and which cells are neither numbers nor missing.
+
+        Parameters
+        ----------
+        cells : DataFrame, shape (n_rows, n_columns)
+            Of strings or numbers.
+
+        Returns
+        -------
+        values, is_wrong : ndarray, shape (n_rows, n_columns)
+        """
+        if self.decimal is None:
+            self.decimal = next((sign for sign in ",." if self.count_signs(cells, sign)), None)
+        numbers = self._cast(cells)
+        values = np.array(numbers.to_numpy(), order="C")
+        is_wrong = np.zeros(values.shape, dtype=bool)
+        for i, n_others in enumerate(numbers.null_count().row(0)):
+            if n_others and cells.dtypes[i] == pl.String:
+                is_other = numbers.to_series(i).is_null()
+                others = cells.to_series(i).filter(is_other).fill_null("").str.strip_chars()
+                stripped = self._cast(others.to_frame()).to_series()
+                is_missing = others.str.to_lowercase().is_in([*MISSING_WORDS]) | others.is_in([*self.missing])
+                values[is_other.to_numpy(), i] = stripped.to_numpy()
+                is_wrong[is_other.to_numpy(), i] = (stripped.is_null() & ~is_missing).to_numpy()
+        return values, is_wrong
+
+    def parse_list(self, cells: Iterable[str]) -> tuple[Array, Array]:
+        """Return values and which cells are wrong, of strings in one column: shape (n_cells,)."""
+        values, is_wrong = self(pl.Series(cells, dtype=pl.String).to_frame())
+        return values[:, 0], is_wrong[:, 0]
+
+    def _cast(self, cells: pl.DataFrame) -> pl.DataFrame:
+        if self.decimal == ",":
+            dotted = pl.col(pl.String).str.replace_all(".", "x", literal=True)
+            cells = cells.with_columns(dotted.str.replace_all(",", ".", literal=True))
+        return cells.cast(pl.Float64, strict=False)
+
+    def count_signs(self, cells: pl.DataFrame, sign: str) -> int:
+        """Return how many cells are numbers with this decimal sign."""
+        has_sign = cells.select(pl.all().str.contains(sign, literal=True).fill_null(False)).to_numpy()
+        values, _ = NumberParser(sign, self.missing)(cells)
+        return int(np.count_nonzero(has_sign & ~np.isnan(values)))
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """An open table.
+
+    Attributes
+    ----------
+    name : str
+        The name in messages.
+    unit : str
+        What the places of rows count: "line" or "row".
+    columns : tuple of Column
+    frames : callable
+        Takes the positions of columns and yields frames of consecutive rows with their places.
+    parse : NumberParser
+        Takes a frame and returns its values as float64, NaN where one is missing, and which of its cells are
+        not numbers.
+    separator : str
+        The delimiter with which the table is written again.
+    mapped : ndarray or None
+        The file itself as a memory map, if it holds a table of float64.
+    """
+
+    name: str
+    unit: str
+    columns: tuple[Column, ...]
+    frames: Callable[[Sequence[int]], Iterator[tuple[pl.DataFrame, Sequence[int]]]]
+    parse: NumberParser
+    separator: str = ","
+    mapped: Array | None = None
+
+
+@contextmanager
+def refuse_damage(source: str, what: str = "") -> Iterator[None]:
+    """Turn what a library raises on damaged bytes, which may be anything, into one line."""
+    try:
+        yield
+    except (MemoryError, TableError):
+        raise
+    except (Exception, pl.exceptions.PanicException) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")[:200]
+        is_other = f"is not {what}, or " if what else ""
+        raise TableError(
+            f"{source} {is_other}is truncated or damaged: {reason}. Create or copy the file again."
+        ) from error
+
+
+def row_slices(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Yield slices of consecutive rows that hold at most `FRAME_SIZE` numbers each."""
+    size = max(1, FRAME_SIZE // n_columns)
+    for start in range(0, n_rows, size):
+        yield slice(start, min(start + size, n_rows))
+
+
+# --- what columns hold, by the first rows ---------------------------------------------------------
+
+
+def describe_columns(
+    source: str, unit: str, rows: Sequence[TextRow], parse: NumberParser
+) -> tuple[bool, tuple[Column, ...]]:
+    """Return whether the first row is a header, and the columns.
+
+    Parameters
+    ----------
+    source, unit : str
+        The file, and what places count.
+    rows : sequence of TextRow
+        The first rows, of the same length.
+    parse : NumberParser
+    """
+    first = rows[0][1]
+    is_text = parse.parse_list(first)[1]
+    if len(rows) == 1 and is_text.any():
+        raise TableError(f"{source} has a header and no rows below it: at least two are needed.")
+    below = rows[1:] or rows
+    cells = itertools.chain.from_iterable(row for _, row in below)
+    values, is_wrong = (array.reshape(len(below), len(first)) for array in parse.parse_list(cells))
+    is_present = ~np.isnan(values) | is_wrong
+    n_present = np.count_nonzero(is_present, axis=0)
+    n_numbers = n_present - np.count_nonzero(is_wrong, axis=0)
+    is_numeric = (n_present > 0) & (n_numbers >= MIN_NUMERIC * n_present)
+    has_header = bool(np.any(is_text[is_numeric] if is_numeric.any() else is_text))
+    columns = []
+    for i, cell in enumerate(first):
+        name = (" ".join(cell.split()) or f"column {i + 1}") if has_header else f"x{i + 1}"
+        if is_numeric[i]:
+            columns.append(Column(name))
+        elif not n_present[i]:
+            columns.append(Column(name, "nothing"))
+        else:
+            present = [(below[at][0], below[at][1][i].strip()) for at in np.flatnonzero(is_present[:, i])]
+            wrong = is_wrong[is_present[:, i], i]
+            columns.append(_describe_text(source, unit, name, present, wrong, parse.decimal))
+    numbers = [row[0].strip() for _, row in below]
+    is_counted = all(cell.isascii() and cell.isdigit() for cell in numbers) and len(set(numbers)) == len(
+        numbers
+    )
+    if has_header and is_counted and len(first) > 1 and not first[0].strip():
+        columns[0] = Column(columns[0].name, "row numbers")
+    return has_header, tuple(columns)
+
+
+def _describe_text(
+    source: str,
+    unit: str,
+    name: str,
+    present: Sequence[tuple[int, str]],
+    is_wrong: Array,
+    decimal: str | None,
+) -> Column:
+    """Return a column that is mostly not numbers, by the places and cells that are not missing."""
+    wrong = list(itertools.compress(present, is_wrong))
+    kind = "text"
+    if all(_DATE.fullmatch(cell) for _, cell in present):
+        kind = "dates"
+    elif all(cell in ("true", "false") for _, cell in present):
+        kind = "true and false"
+    is_misread = kind == "text" and all(re.match(WRITTEN_NUMBER, cell) for _, cell in wrong)
+    problem = not_a_number(source, unit, wrong[0][0], name, wrong[0][1], decimal)
+    return Column(name, kind, wrong[0][1], problem, is_misread)
+
+
+def not_a_number(source: str, unit: str, place: int, name: str, cell: str, decimal: str | None) -> str:
+    """Return the message on a cell that should be a number."""
+    remedy = "Correct the cell (leave it empty if the value is missing)"
+    if re.match(WRITTEN_NUMBER, cell.strip()):
+        sign = "comma, like the other numbers," if decimal == "," else "point"
+        remedy = f"Write it with a decimal {sign} and without thousands separators"
+    return (
+        f"{source}, {unit} {place:,}, column {quote(name)}: {quote(cell)} is not a number. "
+        f"{remedy}, or exclude the column with --columns."
+    )
+
+
+# --- which columns are read -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -40,88 +324,81 @@ def choose_columns(
         Columns that are read although they would be left out by default, or "all" for all of them.
     """
     table = content.columns
-    label = None if label_column is None else find_columns(content, [label_column])[0]
+    label = None if label_column is None else find_columns(content, label_column)[0]
+    wanted = [each for each in keep if each != ALL] if columns is None else columns
+    named = tuple(dict.fromkeys(find_columns(content, wanted)))
+    for position in named:
+        name = table[position].name
+        if position == label:
+            option = "--keep" if columns is None else "--columns"
+            raise TableError(f"Column {quote(name)} is the label column: remove it from {option}.")
+        if table[position].problem:
+            raise TableError(table[position].problem)
     if columns is None:
-        choice = _choose_by_default(content, label, keep)
+        choice = _choose_by_default(content, label, named, keeps_all=ALL in keep)
+    elif named:
+        choice = ColumnChoice(named, label)
     else:
-        choice = ColumnChoice(
-            find_columns(content, [columns] if isinstance(columns, str | int) else columns), label
-        )
-        if not choice.columns:
-            raise TableError("No column is chosen: name at least one with --columns, or omit the option.")
-        for position in choice.columns:
-            column = table[position]
-            if position == label:
-                raise TableError(
-                    f"Column {quote(column.name)} is the label column and cannot also be read as numbers: "
-                    "remove it from --columns."
-                )
-            if column.problem:
-                raise TableError(column.problem)
+        raise TableError("No column is chosen: name at least one with --columns, or omit the option.")
     names = [table[position].name for position in choice.columns]
     if len(set(names)) < len(names):
         name = next(name for name in names if names.count(name) > 1)
-        if len(set(choice.columns)) < len(names):
-            raise TableError(f"Column {quote(name)} is chosen twice: name it once in --columns.")
         raise _ambiguous(content, name)
     return choice
 
 
-def _choose_by_default(content: Content, label: int | None, keep: Sequence[str | int]) -> ColumnChoice:
-    table = content.columns
-    kept = set(find_columns(content, [column for column in keep if column != ALL]))
-    for position in kept:
-        column = table[position]
-        if position == label:
-            raise TableError(f"Column {quote(column.name)} is the label column: remove it from --keep.")
-        if column.kind not in ("numbers", "row numbers"):
-            raise TableError(
-                f"Column {quote(column.name)} {column.holds}, not numbers: remove it from --keep."
-            )
-    if ALL in keep:
-        kept |= {i for i, column in enumerate(table) if column.kind == "row numbers"}
-    positions = [i for i in range(len(table)) if i != label]
-    numeric = tuple(i for i in positions if table[i].is_numeric or i in kept)
-    skipped = tuple(i for i in positions if not table[i].is_numeric and i not in kept)
-    for i in skipped:
-        if table[i].is_misread:
-            raise TableError(table[i].problem)
-    if not numeric:
-        held = [f"{quote(table[i].name)} {table[i].holds}" for i in skipped]
+def _choose_by_default(
+    content: Content, label: int | None, kept: Sequence[int], *, keeps_all: bool
+) -> ColumnChoice:
+    """Return the columns of numbers, and those of other kinds that are kept all the same."""
+    used, skipped = [], []
+    for i, column in enumerate(content.columns):
+        if column.kind == "numbers" or i in kept or (keeps_all and column.kind == "row numbers"):
+            used.append(i)
+        elif i != label and column.is_misread:
+            raise TableError(column.problem)
+        else:
+            skipped.append(i)
+    used, skipped = ([i for i in positions if i != label] for positions in (used, skipped))
+    if not used:
+        others = [content.columns[i] for i in skipped]
+        examples = [f" such as {quote(column.example)}" if column.example else "" for column in others]
+        held = [
+            f"{quote(column.name)} {column.holds}{example}"
+            for column, example in zip(others, examples, strict=True)
+        ]
         raise TableError(
             f"{content.name} has no numeric column: {join_list(held or ['it has only the label column'])}. "
             "Give a file with at least one column of numbers."
         )
-    return ColumnChoice(numeric, label, skipped)
+    return ColumnChoice(tuple(used), label, tuple(skipped))
 
 
-def find_columns(content: Content, wanted: Sequence[str | int]) -> tuple[int, ...]:
+def find_columns(content: Content, wanted: Sequence[str | int] | str | int) -> tuple[int, ...]:
     """Return the positions of columns by their names, or by their numbers from one."""
     names = [column.name for column in content.columns]
     known = {name: i for i, name in enumerate(names)}
-    return tuple(_find_column(content, names, known, column) for column in wanted)
+    positions = []
+    for each in [wanted] if isinstance(wanted, str | int) else wanted:
+        text = str(each).strip()
+        if each in known:
+            if len(known) < len(names) and names.count(text) > 1:
+                raise _ambiguous(content, text)
+            positions.append(known[each])
+        elif text.isdecimal() and text.isascii() and 1 <= int(text) <= len(names):
+            positions.append(int(text) - 1)
+        else:
+            raise _unknown(content, names, text)
+    return tuple(positions)
 
 
-def _find_column(content: Content, names: Sequence[str], known: dict[str, int], wanted: str | int) -> int:
-    if isinstance(wanted, str) and wanted in known:
-        if len(known) < len(names) and names.count(wanted) > 1:
-            raise _ambiguous(content, wanted)
-        return known[wanted]
-    text = str(wanted).strip()
-    if text.isdecimal() and text.isascii():
-        if 1 <= int(text) <= len(names):
-            return int(text) - 1
-        raise TableError(
-            f"{content.name} has no column {int(text)}: it has {count_noun(len(names), 'column')}, "
-            "numbered from 1."
-        )
-    lower = {name.lower(): name for name in names}
-    close = difflib.get_close_matches(text, names, n=3)
-    if not close and text.lower() in lower:
-        close = [lower[text.lower()]]
-    guess = f" Did you mean {' or '.join(quote(name) for name in close)}?" if close else ""
+def _unknown(content: Content, names: Sequence[str], wanted: str) -> TableError:
+    """Return what is said of a column that the table does not have."""
+    known = {name.lower(): quote(name) for name in names}
+    close = difflib.get_close_matches(wanted.lower(), known, n=3)
+    guess = f" Did you mean {' or '.join(known[name] for name in close)}?" if close else ""
     listed = join_list([quote(name) for name in names], shown=20)
-    raise TableError(f"{content.name} has no column {quote(text)}.{guess} Its columns are {listed}.")
+    return TableError(f"{content.name} has no column {quote(wanted)}.{guess} Its columns are {listed}.")
 
 
 def _ambiguous(content: Content, name: str) -> TableError:
@@ -145,9 +422,8 @@ def match_columns(first: Content, choice: ColumnChoice, other: Content, *, must_
     """
     names, others = ([column.name for column in content.columns] for content in (first, other))
     if must_agree and sorted(names) != sorted(others):
-        missing, further = (
-            [quote(name) for name in a if name not in set(b)] for a, b in ((names, others), (others, names))
-        )
+        missing = [quote(name) for name in names if name not in set(others)]
+        further = [quote(name) for name in others if name not in set(names)]
         parts = [f"it has no {join_list(missing)}"] if missing else []
         parts += [f"only it has {join_list(further)}"] if further else []
         raise TableError(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 import re
 import shutil
 import sys
@@ -13,27 +11,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from apolar.cli.errors import names_in, not_found, shown_path
-from apolar.cli.tables.content import (
+from apolar.cli.console import TableError, join_list, names_in, not_found, quote, shown_path, size_text
+from apolar.cli.tables.columns import (
+    SAMPLE_ROWS,
     Column,
     Content,
     NumberParser,
-    ReadOptions,
-    TableError,
     TableInput,
-    join_list,
-    quote,
-    size_text,
+    describe_columns,
+    refuse_damage,
+    row_slices,
 )
-from apolar.cli.tables.text import SAMPLE_ROWS, describe_columns, open_text
-
-# Numbers in a frame of a file that is read in parts.
-FRAME_SIZE = 2**22
+from apolar.cli.tables.text_table import open_text
 
 # A workbook that unpacks to more bytes than this is refused: it is read into memory as a whole.
 MAX_UNPACKED = 2**31
@@ -41,8 +35,8 @@ MAX_UNPACKED = 2**31
 # The row numbers of pandas, which it stores with the table.
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
-Source = str | os.PathLike[str] | IO[bytes]
-"""A path, "-" for standard input, or a file open as bytes."""
+Source = str | Path
+"""A path, or "-" for standard input."""
 
 
 # --- typed columns --------------------------------------------------------------------------------
@@ -64,20 +58,17 @@ def open_feather(file: TableInput) -> Content:
 
 def open_lazily(file: TableInput, format: str, scan: Callable[[Path], pl.LazyFrame]) -> Content:
     """Return the content of a file that polars scans, by the name of its format."""
-    with _refuse_damage(file.name, f"a {format} file"):
+    with refuse_damage(file.name, f"a {format} file"):
         table = scan(file.path)
         schema = table.collect_schema()
+        n_rows = table.select(pl.len()).collect().item()
 
     def frames(positions: Sequence[int]) -> Iterator[tuple[pl.DataFrame, range]]:
-        chosen, start = table.select(pl.nth(*positions)), 1
-        size = max(1, FRAME_SIZE // len(positions))
-        while True:
-            with _refuse_damage(file.name, f"a {format} file"):
-                frame = chosen.slice(start - 1, size).collect()
-            yield frame, range(start, start + len(frame))
-            start += len(frame)
-            if len(frame) < size:
-                return
+        chosen = table.select(pl.nth(*positions))
+        for rows in row_slices(n_rows, len(positions)):
+            with refuse_damage(file.name, f"a {format} file"):
+                frame = chosen.slice(rows.start, rows.stop - rows.start).collect()
+            yield frame, range(rows.start + 1, rows.stop + 1)
 
     columns = tuple(_typed_column(file.name, name, dtype) for name, dtype in schema.items())
     return Content(file.name, "row", columns, frames, NumberParser())
@@ -97,7 +88,7 @@ def _typed_column(source: str, name: str, dtype: pl.DataType) -> Column:
 
 def open_npy(file: TableInput) -> Content:
     """Return the content of a .npy file: a table, or one column, of real numbers."""
-    with _refuse_damage(file.name, "a .npy file of numbers"):
+    with refuse_damage(file.name, "a .npy file of numbers"):
         table = np.load(str(file.path), mmap_mode="r", allow_pickle=False)
     if not isinstance(table, np.ndarray) or table.dtype.kind not in "iuf":
         what = str(getattr(table, "dtype", "several arrays"))
@@ -111,10 +102,9 @@ def open_npy(file: TableInput) -> Content:
     columns = tuple(Column(f"x{i + 1}") for i in range(table.shape[1]))
 
     def frames(positions: Sequence[int]) -> Iterator[tuple[pl.DataFrame, range]]:
-        size = max(1, FRAME_SIZE // table.shape[1])
-        for start in range(0, len(table), size):
-            part = np.asarray(table[start : start + size, list(positions)], dtype=np.float64)
-            yield pl.from_numpy(part), range(start + 1, start + len(part) + 1)
+        for rows in row_slices(*table.shape):
+            part = np.asarray(table[rows, list(positions)], dtype=np.float64)
+            yield pl.from_numpy(part), range(rows.start + 1, rows.stop + 1)
 
     # Other processes map it by its name, which a copy of a stream loses at the end.
     is_plain = table.dtype == np.float64 and table.flags.c_contiguous and not file.is_copy
@@ -128,51 +118,42 @@ def open_workbook(file: TableInput) -> Content:
     """Return the content of a sheet: the values that were stored with formulas, without blank rows."""
     import fastexcel
 
-    if zipfile.is_zipfile(file.path):
-        with _refuse_damage(file.name, "a workbook"), zipfile.ZipFile(file.path) as archive:
-            n_bytes = sum(member.file_size for member in archive.infolist())
-        if n_bytes > MAX_UNPACKED:
-            raise TableError(
-                f"{file.name} unpacks to {size_text(n_bytes)}, too much for a workbook. Save it as CSV."
-            )
-    with _refuse_damage(file.name, "a workbook"):
+    with refuse_damage(file.name, "a workbook"):
+        if zipfile.is_zipfile(file.path):
+            with zipfile.ZipFile(file.path) as archive:
+                n_bytes = sum(member.file_size for member in archive.infolist())
+            if n_bytes > MAX_UNPACKED:
+                raise TableError(
+                    f"{file.name} unpacks to {size_text(n_bytes)}, too much for a workbook. Save it as CSV."
+                )
         book = fastexcel.read_excel(file.path)
-        sheet = file.options.sheet
+        sheet = file.sheet
         if sheet is None:
-            sheet = next(
-                (title for title in book.sheet_names if _load_sheet(book, title, "string", 100).height), None
-            )
+            filled = (title for title in book.sheet_names if _load_sheet(book, title, "string", 100).height)
+            sheet = next(filled, None)
         if sheet not in book.sheet_names:
             listed = join_list([quote(title) for title in book.sheet_names])
             what = "table in its sheets" if sheet is None else f"sheet {quote(sheet)}: its sheets are"
             raise TableError(f"{file.name} has no {what} {listed}.")
         cells, numbers = (_load_sheet(book, sheet, dtype) for dtype in ("string", "float"))
-    parse = NumberParser(missing=file.options.missing)
-    places = np.flatnonzero(
-        cells.select(pl.any_horizontal(pl.all().str.strip_chars() != "")).to_series().fill_null(False)
-    )
-    cells = cells[places].with_columns(pl.all().fill_null(""))
-    if not len(cells):
-        raise TableError(f"{file.name}: the sheet {quote(sheet)} is empty. Give another with --sheet.")
-    first, *sample = [
-        (place + 1, list(row))
-        for place, row in zip(places.tolist(), cells[: SAMPLE_ROWS + 1].rows(), strict=False)
-    ]
-    has_header = bool(parse(pl.Series(first[1]))[1].any())
-    if has_header and not sample:
-        raise TableError(f"{file.name} has a header and no rows below it: at least two are needed.")
-    has_header, columns = describe_columns(
-        file.name, "row", first[1], sample if has_header else [first, *sample], parse
-    )
-    cells, places = cells[int(has_header) :], places[int(has_header) :]
+    is_filled = cells.select(pl.any_horizontal(pl.all().str.strip_chars() != "")).to_series().fill_null(False)
     # As strings, numbers lose digits.
-    wrong = [parse(column)[1].any() for column in cells]
-    table = cells.with_columns(
-        numbers[places][name] for name, is_text in zip(cells.columns, wrong, strict=True) if not is_text
-    )
+    cells = cells.with_columns(
+        pl.when(pl.col(name).cast(pl.Float64, strict=False) != numbers[name])
+        .then(numbers[name].cast(pl.String))
+        .otherwise(pl.col(name))
+        for name in cells.columns
+    ).filter(is_filled)
+    places = (np.flatnonzero(is_filled) + 1).tolist()
+    if not places:
+        raise TableError(f"{file.name}: the sheet {quote(sheet)} is empty. Give another with --sheet.")
+    sample = [list(row) for row in cells[: SAMPLE_ROWS + 1].fill_null("").rows()]
+    parse = NumberParser(missing=file.missing)
+    rows = list(zip(places, sample, strict=False))
+    has_header, columns = describe_columns(file.name, "row", rows, parse)
 
     def frames(positions: Sequence[int]) -> Iterator[tuple[pl.DataFrame, Sequence[int]]]:
-        yield table.select(pl.nth(*positions)), (places + 1).tolist()
+        yield cells[int(has_header) :].select(pl.nth(*positions)), places[int(has_header) :]
 
     return Content(file.name, "row", columns, frames, parse)
 
@@ -224,68 +205,53 @@ _FOREIGN = {
 
 
 @contextmanager
-def open_table(source: Source, format: str | None, options: ReadOptions) -> Iterator[Content]:
+def open_table(
+    source: Source, *, encoding: str | None = None, na_values: Sequence[str] = (), sheet: str | None = None
+) -> Iterator[Content]:
     """Open a source of any kind.
 
     Parameters
     ----------
-    source : str, path or binary file
-        A path, "-" for standard input, or a file open as bytes.
-    format : str or None
-        A key of `FORMATS`; None if it follows from the name or the first bytes.
-    options : ReadOptions
+    source : str or path
+        A path, or "-" for standard input.
+    encoding, na_values, sheet
+        Parameters of `read_table`.
     """
-    if format is not None and format not in FORMATS:
-        raise TableError(f"Unknown format {quote(str(format))}: use one of {join_list(tuple(FORMATS))}.")
-    name = source_name(source)
+    name, path = source_name(source), Path(source)
     with ExitStack() as stack:
-        path, is_copy = Path(os.fspath(source) if isinstance(source, str | os.PathLike) else "-"), False
         try:
-            if str(path) == "-" or path.is_fifo():
-                stream = source if not isinstance(source, str | os.PathLike) else sys.stdin.buffer
-                stream = stack.enter_context(path.open("rb")) if str(path) != "-" else stream
-                path, is_copy = stack.enter_context(_copy(name, stream)), True
+            is_copy = str(path) == "-" or path.is_fifo()
+            if is_copy:
+                path = stack.enter_context(_copy(name, path))
             with path.open("rb") as file:
                 head = file.read(16)
         except FileNotFoundError as error:
             raise TableError(not_found(path)) from error
-        except (OSError, ValueError) as error:
-            if isinstance(error, TableError):
-                raise
-            reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
-            raise TableError(f"Cannot read {name}: {reason}.") from error
+        except OSError as error:
+            raise TableError(f"Cannot read {name}: {error.strerror or error}.") from error
         if not head:
             raise TableError(f"{name} is empty: give a file with a table of numbers.")
-        table_format = (
-            _recognise(name, "" if is_copy else path.suffix.lower(), head)
-            if format is None
-            else FORMATS[format]
-        )
-        if options.sheet is not None and table_format is not FORMATS["xlsx"]:
+        format = _recognise(name, path.suffix.lower(), head)
+        if sheet is not None and format != "xlsx":
             raise TableError(f"{name} is not a workbook and has no sheets: omit --sheet.")
-        yield table_format.reader(TableInput(name, path, is_copy, options))
+        file_input = TableInput(name, path, is_copy, encoding, frozenset(na_values), sheet)
+        yield FORMATS[format].reader(file_input)
 
 
 def source_name(source: Source) -> str:
     """Return how messages call a source."""
-    if isinstance(source, str | os.PathLike):
-        return "standard input" if os.fspath(source) == "-" else shown_path(Path(source))
-    if not callable(getattr(source, "read", None)):
-        raise TypeError(f"source must be a path, '-' or a file open as bytes, not {type(source).__name__}.")
-    name = getattr(source, "name", None)
-    return name if isinstance(name, str) else "the open file"
+    return "standard input" if str(source) == "-" else shown_path(Path(source))
 
 
 @contextmanager
-def _copy(name: str, stream: IO[bytes]) -> Iterator[Path]:
+def _copy(name: str, path: Path) -> Iterator[Path]:
     """Copy a stream to a temporary file, so that it can be read from any place."""
     with ExitStack() as stack:
+        stream = sys.stdin.buffer if str(path) == "-" else stack.enter_context(path.open("rb"))
+        file = stack.enter_context(tempfile.NamedTemporaryFile(prefix="apolar-"))
         try:
-            file = stack.enter_context(tempfile.NamedTemporaryFile(prefix="apolar-"))
             shutil.copyfileobj(stream, file)
             file.flush()
-        except TypeError as error:
-            raise TypeError(f"{name} is open as text: open it as bytes, with mode 'rb'.") from error
         except OSError as error:
             raise TableError(
                 f"Cannot copy {name} to a temporary file: {error.strerror or error}. "
@@ -294,52 +260,45 @@ def _copy(name: str, stream: IO[bytes]) -> Iterator[Path]:
         yield Path(file.name)
 
 
-def _recognise(name: str, suffix: str, head: bytes) -> TableFormat:
-    """Return the format of a file by its ending, or else by its first bytes."""
+def _formats_by_suffix() -> dict[str, str]:
+    return {suffix: key for key, known in FORMATS.items() for suffix in known.suffixes}
+
+
+def _recognise(name: str, suffix: str, head: bytes) -> str:
+    """Return the name of the format of a file, by its ending or else by its first bytes."""
     for magic, (what, remedy) in _FOREIGN.items():
         if head.startswith(magic):
             raise TableError(f"{name} is {what}, which cannot be read. {remedy}")
-    by_suffix = {suffix: entry for entry in FORMATS.values() for suffix in entry.suffixes}
+    by_suffix = _formats_by_suffix()
     is_archive = head.startswith(b"PK\x03\x04")
-    if is_archive and suffix and suffix not in by_suffix:
+    if is_archive and suffix not in ("", *by_suffix):
         remedy = "Save one table with numpy.save." if suffix == ".npz" else "Extract the table from it."
         raise TableError(f"{name} is an archive, which cannot be read. {remedy}")
     if suffix in by_suffix and not is_archive:
         return by_suffix[suffix]
-    for table_format in FORMATS.values():
-        for magic in table_format.magic:
-            # A header of text may begin with the same letters, and a delimiter after them.
-            if head.startswith(magic) and head[len(magic) : len(magic) + 1] not in (
-                b",",
-                b";",
-                b"\t",
-                b"|",
-                b" ",
-            ):
-                return table_format
-    return FORMATS["text"]
+    # A header of text may begin with the same letters, and a delimiter after them.
+    by_magic = {magic: key for key, known in FORMATS.items() for magic in known.magic}
+    begins = (key for magic, key in by_magic.items() if re.match(re.escape(magic) + rb"[^,;\t| ]", head))
+    return next(begins, "text")
 
 
 def expand_folders(source: Source | Sequence[Source]) -> list[Source]:
     """Return single sources, in order: all tables of a folder."""
-    sources: list[Any] = list(source) if isinstance(source, list | tuple) else [source]
-    if not sources:
-        raise TableError("No file is given: name at least one.")
     single: list[Source] = []
-    for each in sources:
-        is_path = isinstance(each, str | os.PathLike) and "\0" not in os.fspath(each)
-        single += _tables_in(Path(each)) if is_path and Path(each).is_dir() else [each]
+    for each in [source] if isinstance(source, str | Path) else source:
+        single += _tables_in(Path(each)) if Path(each).is_dir() else [each]
     return single
 
 
 def _tables_in(folder: Path) -> list[Path]:
     """Return the tables in a folder, in the order of their names; refuse several formats."""
     names = sorted(name for name in names_in(folder) if not name.startswith((".", "~$")))
+    formats = _formats_by_suffix()
     by_format: dict[str, list[str]] = {}
-    for name, (format, known) in itertools.product(names, FORMATS.items()):
+    for name in names:
         ending = Path(re.sub(r"\.(gz|zst)$", "", name)).suffix.lower()
-        if ending in known.suffixes and (folder / name).is_file():
-            by_format.setdefault(format, []).append(name)
+        if ending in formats and (folder / name).is_file():
+            by_format.setdefault(formats[ending], []).append(name)
     if not by_format:
         listed = (
             f" (it has {join_list([quote(name) for name in names], shown=3)})" if names else " (it is empty)"
@@ -354,17 +313,3 @@ def _tables_in(folder: Path) -> list[Path]:
         )
     (tables,) = by_format.values()
     return [folder / name for name in tables]
-
-
-@contextmanager
-def _refuse_damage(source: str, what: str) -> Iterator[None]:
-    """Turn what a library raises on damaged bytes, which may be anything, into one line."""
-    try:
-        yield
-    except (MemoryError, TableError):
-        raise
-    except (Exception, pl.exceptions.PanicException) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")[:200]
-        raise TableError(
-            f"{source} is not {what}, or is truncated or damaged: {reason}. Create or copy the file again."
-        ) from error

@@ -9,7 +9,6 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from apolar._core.arrays import Array, binary_exponent, binary_exponents, scaled_by_power
-from apolar.decomposition.condition import cluster_error
 from apolar.decomposition.exact import ExactWaring
 from apolar.decomposition.exact.balls import (
     largest,
@@ -26,6 +25,7 @@ from apolar.decomposition.proofs import modular
 from apolar.decomposition.proofs.flattenings import Flattening, certified_bound, flattenings
 from apolar.decomposition.proofs.newton import Linearisation, near_all_sums
 from apolar.decomposition.proofs.uniqueness import uniqueness
+from apolar.decomposition.terms import cluster_error
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.coefficients import MAX_BITS

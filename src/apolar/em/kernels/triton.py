@@ -67,14 +67,14 @@ class KernelBlock(Block):
         """Return the row statistics, which are computed first, summed under responsibilities."""
         return self._written.stats(responsibilities)
 
-    def e_step(self, natural: Array, *, is_hard: bool = False) -> tuple[Any, Any]:
+    def e_step(self, natural: Array) -> tuple[Any, Any]:
         """Return the sufficient statistics and the log-likelihoods, of one mixture by the kernel."""
         whitening = self.others.whitening
-        if len(natural) == 1 and not is_hard:
+        if len(natural) == 1:
             sums = e_step(self.values, self.weights, whitening.centre, whitening.matrix, natural[0])
             if sums is not None:
                 return sums
-        return self._written.e_step(natural, is_hard=is_hard)
+        return self._written.e_step(natural)
 
     def posteriors(self, natural: Array, what: str) -> Any:
         """Return what one mixture says about each row: by the kernel, or by checked blocks."""

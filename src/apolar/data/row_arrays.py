@@ -81,12 +81,6 @@ def sample_positions(start: int, stop: int, step: int, device_template: Any = No
     return positions[(positions >= start) & (positions < stop)] - start
 
 
-def sample_size(n_rows: int, step: int) -> int:
-    """Return the number of rows of a systematic sample of one row of every `step`."""
-    n_groups = n_rows // step
-    return n_groups + len(sample_positions(n_groups * step, n_rows, step))
-
-
 class Scratch:
     """Named float64 buffers that are reused from block to block.
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 
 from apolar._core.settings import SETTINGS
@@ -44,24 +41,16 @@ class SharedStarts:
     ----------
     problems : dict of Family to Problem
         The rows, in memory, under each of `FORMS`.
-    share : float
-        Of the rows, the share of lowest density that is left to the noise.
     seed : int
     """
 
-    def __init__(self, problems: dict[Family, Problem], share: float, seed: int) -> None:
-        self._share, self._seed = share, seed
+    def __init__(self, problems: dict[Family, Problem], seed: int) -> None:
+        self._seed = seed
         self._problems = {form: problem.imputed() for form, problem in problems.items()}
-        if self._problems[FORMS[0]].whitening.has_noise_component:
-            kept = without_low_density(self._problems[FORMS[0]], share)
-            dense: dict[str, Any] = {
-                "n_rows": kept.n_rows,
-                "weight": kept.weight,
-                "noise_box": None,
-                "noise_shares": (),
-            }
+        if self._problems[FORMS[0]].has_noise:
+            kept = without_low_density(self._problems[FORMS[0]])
             self._problems = {
-                form: Problem(kept.rows, form, replace(problem.whitening, **dense))
+                form: problem.replace(rows=kept.rows, noise=None, threads=1)
                 for form, problem in self._problems.items()
             }
         first = self._problems[FORMS[0]]
@@ -101,8 +90,8 @@ class SharedStarts:
         names, arrays = zip(*((name, stats.array) for name, stats in self._known[key]), strict=True)
         # One M-step of a batch costs about as much as that of one mixture.
         mixtures = problem.family.m_step(SufficientStats(np.stack(arrays), problem.n_features), Prior())
-        if problem.whitening.has_noise_component:
-            mixtures = with_noise_share(mixtures, self._share)
+        if problem.has_noise:
+            mixtures = with_noise_share(mixtures, problem.noise_share)
         return [Fit(mixtures[i], name) for i, name in enumerate(names)]
 
     def _stats(self, form: Family, n_components: int, n_init: int) -> list[tuple[str, SufficientStats]]:

@@ -1,0 +1,328 @@
+"""Tables of text: find the delimiter, header and columns, then split the lines into cells with polars."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO, Any
+
+import polars as pl
+
+from apolar._core.checks import MISSING_WORDS
+from apolar.cli.console import TableError, count_noun, quote
+from apolar.cli.tables.columns import (
+    FRAME_SIZE,
+    SAMPLE_ROWS,
+    WRITTEN_NUMBER,
+    Content,
+    NumberParser,
+    TableInput,
+    TextRow,
+    describe_columns,
+    refuse_damage,
+)
+
+# Text is read in blocks of this many characters, and the rest of a line.
+BLOCK_SIZE = 2**25
+
+# In the order of preference: signs that are rare inside cells come first. None is white space.
+DELIMITERS = ("\t", ";", "|", ",", None)
+
+# The longer marks first: that of UTF-32 begins with that of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+_NEVER_CLOSED = "a quote is opened and never closed"
+_TOO_LONG = f"a cell has more than {csv.field_size_limit():,} characters, as if a quote were not closed"
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def read_blocks(file: TableInput, n_skipped: int = 0, size: int | None = None) -> Iterator[tuple[int, str]]:
+    """Yield the number of the first line and the text of consecutive lines.
+
+    Lines end with a line feed, the last one of a block without it. Blank lines at the end of the file are
+    left out.
+
+    Parameters
+    ----------
+    file : TableInput
+    n_skipped : int
+        Lines at the top that are left out.
+    size : int, optional
+        The number of characters of a block.
+    """
+    with _open_lines(file) as lines:
+        for _ in range(n_skipped):
+            lines.readline()
+        first = n_skipped + 1
+        blank = ""  # line ends that may be the last of the file
+        while read := lines.read(size or BLOCK_SIZE):
+            text = blank + read + lines.readline(BLOCK_SIZE)
+            block = text.rstrip("\n")
+            if "\0" in block:
+                line = first + block[: block.index("\0")].count("\n")
+                raise TableError(
+                    f"{file.name}, line {line:,}: a zero byte, so this is not a text file. Save the table as "
+                    "CSV in UTF-8; if it is UTF-16 without a byte order mark, use --encoding utf-16-le."
+                )
+            if block:
+                yield first, block
+                first += block.count("\n") + 1
+            blank = text[len(block) :].removeprefix("\n" if block else "")
+
+
+@contextmanager
+def _open_lines(file: TableInput) -> Iterator[io.TextIOWrapper]:
+    """Open a file as text, and turn what may be wrong with it into one line."""
+    with file.path.open("rb") as stored, refuse_damage(file.name):
+        stream = _decompress(stored)
+        mark = stream.read(4)
+        stream.seek(0)
+        encoding = file.encoding or next((_MARKS[key] for key in _MARKS if mark.startswith(key)), "utf-8-sig")
+        try:
+            lines = io.TextIOWrapper(stream, encoding)
+        except LookupError as error:
+            raise TableError(
+                f"Unknown encoding {quote(encoding)}: give one such as --encoding latin-1."
+            ) from error
+        try:
+            yield lines
+        except UnicodeDecodeError as error:
+            raise _wrong_encoding(file, error) from error
+        except UnicodeError as error:
+            raise TableError(f"{file.name}: {error}. Choose another encoding with --encoding.") from error
+
+
+def _decompress(stored: IO[bytes]) -> Any:
+    """Return the bytes of the text of a file that may be compressed."""
+    head = stored.read(4)
+    stored.seek(0)
+    if head.startswith(_ZSTD):  # Polars has a decompressor, for lines of a single cell.
+        options: dict[str, Any] = {"separator": "\0", "quote_char": None, "has_header": False}
+        lines = pl.read_csv(stored.read(), schema={"line": pl.String}, **options)
+        return io.BytesIO("\n".join(lines["line"].fill_null("")).encode())
+    return gzip.GzipFile(fileobj=stored) if head.startswith(_GZIP) else stored
+
+
+def _wrong_encoding(file: TableInput, error: UnicodeDecodeError) -> TableError:
+    """Return what is said of bytes that are not text in an encoding."""
+    with file.path.open("rb") as stored:
+        lines = enumerate(io.TextIOWrapper(_decompress(stored), error.encoding, errors="replace"), start=1)
+        number = next((number for number, line in lines if "\N{REPLACEMENT CHARACTER}" in line), 1)
+    byte, name = error.object[error.start], error.encoding
+    remedy = "Choose another encoding, or omit --encoding for UTF-8"
+    if name.startswith("utf-8"):
+        likely = "utf-16-le" if b"\0" in error.object[: error.start + 2] else "latin-1"
+        name, remedy = "UTF-8", f"Specify the encoding, such as --encoding {likely}"
+    return TableError(f"{file.name}, line {number:,}: byte {byte:#04x} is not {name} text. {remedy}.")
+
+
+# --- cells ----------------------------------------------------------------------------------------
+
+
+def split_rows(source: str, first: int, lines: Iterable[str], delimiter: str | None) -> Iterator[TextRow]:
+    """Yield the number of the first line of each row, and its cells; refuse quotes that are not closed.
+
+    Parameters
+    ----------
+    source : str
+    first : int
+        The number of the first line.
+    lines : iterable of str
+        Without line ends.
+    delimiter : str or None
+    """
+    is_at_end = False
+
+    def take_lines() -> Iterator[str]:
+        nonlocal is_at_end
+        for line in lines:
+            yield f"{line}\n" if delimiter else f"{line.strip().expandtabs(1)}\n"
+        is_at_end = True  # the reader asks for more lines before it returns a row only inside of quotes
+
+    reader = csv.reader(take_lines(), delimiter=delimiter or " ", skipinitialspace=True)
+    line = first
+    try:
+        for cells in reader:
+            if is_at_end:
+                raise csv.Error
+            yield line, cells
+            line = first + reader.line_num
+    except csv.Error as error:
+        problem = _NEVER_CLOSED if is_at_end else _TOO_LONG
+        raise TableError(f"{source}, line {line:,}: {problem}. Close the quote, or remove it.") from error
+
+
+def is_blank(cells: Sequence[str]) -> bool:
+    """Return whether a row is only a blank line."""
+    return not cells or (len(cells) == 1 and not cells[0].strip())
+
+
+def _likely_delimiter(lines: Sequence[str], missing: frozenset[str]) -> str | None:
+    """Return the delimiter with which most lines have equally many cells, and most cells are numbers."""
+    best: str | None = ","
+    best_score = (0.0, 0.0)
+    for delimiter in DELIMITERS:
+        rows: list[TextRow] = []
+        with suppress(TableError):  # the lines may end inside of quotes
+            rows.extend(split_rows("", 1, lines, delimiter))
+        score = _rate_rows([cells for _, cells in rows if not is_blank(cells)], missing)
+        if score > best_score:
+            best, best_score = delimiter, score
+    return best
+
+
+def _rate_rows(rows: Sequence[Sequence[str]], missing: frozenset[str]) -> tuple[float, float]:
+    """Return the fraction of rows of the usual length times that of numbers in them, and the first alone."""
+    (width, times), *_ = *Counter(map(len, rows)).most_common(1), (1, 0)
+    if width == 1:
+        return 0.0, 0.0
+    # The first may be a header, none of whose cells is a number.
+    below = [row for row in rows[1:] or rows if len(row) == width]
+    cells = pl.Series(itertools.chain.from_iterable(below), dtype=pl.String).str.strip_chars()
+    n_missing = cells.str.to_lowercase().is_in([*MISSING_WORDS, *missing]).sum()
+    evenness = times / len(rows)
+    return evenness * cells.str.contains(WRITTEN_NUMBER).sum() / max(1, len(cells) - n_missing), evenness
+
+
+# --- a file ---------------------------------------------------------------------------------------
+
+
+def open_text(file: TableInput) -> Content:
+    """Return the content of a text file."""
+    first, lines, others = _first_lines(file)
+    parse = NumberParser(missing=file.missing)
+    delimiter = _likely_delimiter(lines, file.missing)
+    rows: list[TextRow] = []
+    try:
+        every = split_rows(file.name, first, itertools.chain(lines, others), delimiter)
+        rows.extend(itertools.islice(every, len(lines)))
+    except TableError:
+        if len(rows) < 2:
+            raise
+    header, *below = [row for row in rows if not is_blank(row[1])]
+    if delimiter == ";":
+        cells = pl.DataFrame(
+            {"": list(itertools.chain.from_iterable(row for _, row in below))}, schema={"": pl.String}
+        )
+        commas, points = parse.count_signs(cells, ","), parse.count_signs(cells, ".")
+        parse.decimal = "," if commas > points else "." if points else None
+    names = header[1]
+    if below and parse.parse_list(names)[1].any():
+        names = _full_header(names, below)
+    even = [row for row in below if len(row[1]) == len(names)]
+    is_title = bool(below) and not even
+    if not is_title:
+        has_header, columns = describe_columns(file.name, "line", [(first, names), *even], parse)
+        is_title = len(names) > len(header[1]) and all(column.kind != "numbers" for column in columns)
+    if is_title:
+        raise _ragged(file.name, *below[0], len(header[1]), f"If line {first:,} is a title, remove it.")
+    # Of a header that spans several lines, all are left out.
+    n_skipped = (rows[1][0] if has_header else first) - 1
+
+    def frames(positions: Sequence[int]) -> Iterator[tuple[pl.DataFrame, Sequence[int]]]:
+        blocks = read_blocks(file, n_skipped)
+        for line, text in blocks:
+            frame = _split_by_polars(text, delimiter, len(columns))
+            if frame is None:
+                further = itertools.chain([text], (following for _, following in blocks))
+                yield from _split_by_csv(file.name, line, further, delimiter, len(columns), positions)
+                return
+            yield frame.select(pl.nth(*positions)), range(line, line + len(frame))
+
+    return Content(file.name, "line", columns, frames, parse, delimiter or " ")
+
+
+def _first_lines(file: TableInput) -> tuple[int, list[str], Iterator[str]]:
+    """Return the number of the first line below comments and blank lines, the first lines, and the others."""
+    lines = (line for _, text in read_blocks(file, size=csv.field_size_limit()) for line in text.split("\n"))
+    for first, top in enumerate(lines, start=1):
+        if not top.startswith("#") and top.strip():
+            n_below = min(SAMPLE_ROWS, max(2, FRAME_SIZE // len(top)))
+            return first, [top, *itertools.islice(lines, n_below)], lines
+    raise TableError(f"{file.name} is empty: give a file with a table of numbers.")
+
+
+def _full_header(names: list[str], rows: Sequence[TextRow]) -> list[str]:
+    """Return the names of a header that may omit one: that of R's row names, or of an empty last column."""
+    ((width, _),) = Counter(len(cells) for _, cells in rows).most_common(1)
+    if len(names) != width - 1:
+        return names
+    last_is_empty = all(not cells[-1].strip() for _, cells in rows if len(cells) == width)
+    return [*names, ""] if last_is_empty else ["", *names]
+
+
+def _split_by_polars(text: str, delimiter: str | None, width: int) -> pl.DataFrame | None:
+    """Return the cells if each line is surely one row, and each row as long as the others; else None."""
+    separator, has_quotes = delimiter or "\t", '"' in text
+    if has_quotes and not (delimiter and _has_plain_quotes(text, separator)):
+        return None
+    if delimiter is None:
+        text = "\n".join(["\t".join(line.split()) for line in text.split("\n")])
+    try:
+        frame = pl.read_csv(
+            text.encode("utf-8", "surrogatepass"),
+            has_header=False,
+            schema={f"{i}": pl.String for i in range(width)},
+            separator=separator,
+            quote_char='"' if has_quotes else None,
+        )
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return None
+    # Polars fills up short rows: there are as many delimiters as there should be, but for those in cells.
+    n_lines, n_delimiters = text.count("\n") + 1, text.count(separator)
+    if has_quotes:
+        n_delimiters -= sum(frame.select(pl.all().str.count_matches(separator, literal=True).sum()).row(0))
+    return frame if len(frame) == n_lines and n_delimiters == (width - 1) * n_lines else None
+
+
+def _has_plain_quotes(text: str, separator: str) -> bool:
+    """Return whether each quote begins or ends a cell, or is doubled inside of one."""
+    text = text.replace('""', "")
+    n_opening = text.count(f'{separator}"') + text.count('\n"') + text.startswith('"')
+    n_closing = text.count(f'"{separator}') + text.count('"\n') + text.endswith('"')
+    return n_opening == n_closing and text.count('"') == 2 * n_opening
+
+
+def _split_by_csv(
+    source: str,
+    first: int,
+    texts: Iterable[str],
+    delimiter: str | None,
+    width: int,
+    positions: Sequence[int],
+) -> Iterator[tuple[pl.DataFrame, Sequence[int]]]:
+    """Yield cells of columns and the lines of rows, without blank lines; refuse rows of other lengths."""
+    lines = itertools.chain.from_iterable(text.split("\n") for text in texts)
+    rows = split_rows(source, first, lines, delimiter)
+    while batch := list(itertools.islice(rows, max(1, FRAME_SIZE // width))):
+        for line, cells in batch:
+            if len(cells) != width and not is_blank(cells):
+                raise _ragged(source, line, cells, width, "Correct the line.")
+        # In a table of one column, a blank line is a row.
+        kept = [row for row in batch if len(row[1]) == width or (width == 1 and not row[1])]
+        columns = list(zip(*(cells or [""] for _, cells in kept), strict=True))
+        if columns:
+            frame = pl.DataFrame({f"{i}": columns[i] for i in positions})
+            yield frame.with_columns(pl.all().replace("", None)), [line for line, _ in kept]
+
+
+def _ragged(source: str, line: int, cells: Sequence[str], expected: int, hint: str) -> TableError:
+    if any("\n" in cell for cell in cells):
+        hint = "A quoted cell spans several lines there: check whether it should."
+    return TableError(
+        f"{source}, line {line:,}: {count_noun(len(cells), 'cell')} instead of {expected:,}. {hint}"
+    )

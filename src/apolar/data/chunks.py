@@ -1,0 +1,174 @@
+"""Chunks of rows, and what is checked of them: numbers, columns, missing values and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from apolar._core.arrays import Array
+from apolar._core.namespaces import as_float64, is_device_array, namespace, to_numpy
+from apolar.data.row_arrays import row_slice, thread_scratch
+from apolar.data.weights import check_weights
+from apolar.exceptions import about_row
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Consecutive rows, as they are stored or checked.
+
+    Attributes
+    ----------
+    values : ndarray, CSR matrix or array of another library, shape (n, n_features)
+    weights : array, shape (n,), or None
+    first_row : int
+        The index of the first row, for messages.
+    n_features : int
+        The number of columns that is expected.
+    names : tuple of str or None
+        The names of the columns.
+    has_missing : bool
+        Whether values are missing; known only after `check`.
+    """
+
+    values: Any
+    weights: Any
+    first_row: int
+    n_features: int
+    names: tuple[str, ...] | None = None
+    has_missing: bool = False
+
+    def check(self, *, allows_missing: bool = False, is_finite: bool = False) -> Chunk | None:
+        """Return the rows in double precision after checking them, without rows of weight zero.
+
+        The values may be in the working memory of the thread, which its next chunk overwrites.
+
+        Parameters
+        ----------
+        allows_missing : bool, default=False
+            Whether values of dense rows may be NaN, for missing ones.
+        is_finite : bool, default=False
+            Whether the values have been checked before.
+
+        Returns
+        -------
+        chunk : Chunk or None
+            None if no row is left.
+        """
+        values = _in_double_precision(self.values)
+        has_missing = not (is_finite or _is_finite(values))
+        if has_missing:
+            self._refuse_not_finite(values, allows_missing=allows_missing)
+        weights = check_weights(self.weights, values, self.first_row)
+        if weights is not None and not bool(namespace(weights).all(weights > 0)):
+            values, weights = values[weights > 0], weights[weights > 0]
+        if not values.shape[0]:
+            return None
+        return replace(self, values=values, weights=weights, has_missing=has_missing)
+
+    def _refuse_not_finite(self, values: Any, *, allows_missing: bool) -> None:
+        """Raise an error about the first value that is infinite or, unless values may be missing, NaN."""
+        if sparse.issparse(values):
+            raise ValueError(
+                "X contains NaN or infinity: remove or replace those entries. In sparse rows, no value can "
+                "be missing."
+            )
+        values = to_numpy(values)
+        infinite = np.isinf(values)
+        has_infinite = bool(np.any(infinite))
+        if allows_missing and not has_infinite:
+            return
+        row, column = np.argwhere(infinite if allows_missing else ~np.isfinite(values))[0]
+        named = column if self.names is None else repr(self.names[column])
+        message = (
+            f"X contains NaN or infinity (first in row {{row}}, column {named}): "
+            "remove those rows or fill the entries."
+        )
+        if not has_infinite:
+            message += " GaussianMixture takes NaN as missing, and its method impute fills them."
+        raise about_row(ValueError, message, self.first_row + int(row))
+
+    def parts(self, size: int) -> Iterator[Chunk]:
+        """Yield chunks of at most `size` of these rows."""
+        for start in range(0, self.values.shape[0], size):
+            part = slice(start, min(start + size, self.values.shape[0]))
+            weights = None if self.weights is None else self.weights[part]
+            values = row_slice(self.values, part)
+            yield replace(self, values=values, weights=weights, first_row=self.first_row + start)
+
+
+RowFunction = Callable[[Chunk], Any]
+"""A function of a chunk of rows, called by several threads and sent to other processes: it has no state.
+
+It returns None if no row counts, and never a view of the chunk, whose memory may be reused.
+"""
+
+
+def on_checked(
+    function: Callable[[Any, Any], Any], *, allows_missing: bool = False, is_finite: bool = False
+) -> RowFunction:
+    """Return the function of chunks that checks them, and calls a function of their values and weights."""
+
+    def call(chunk: Chunk) -> Any:
+        checked = chunk.check(allows_missing=allows_missing, is_finite=is_finite)
+        return None if checked is None else function(checked.values, checked.weights)
+
+    return call
+
+
+def require_table(shape: tuple[int, ...]) -> None:
+    """Raise ValueError for a shape that has not two dimensions, or no columns."""
+    if len(shape) != 2:
+        remedy = "Reshape one column with X.reshape(-1, 1), one row with X.reshape(1, -1)."
+        raise ValueError(f"X must be a table, of two dimensions; got shape {tuple(shape)}. {remedy}")
+    if shape[1] == 0:
+        raise ValueError(f"X has no columns: its shape is {tuple(shape)}.")
+
+
+def require_numbers(array: Any) -> Any:
+    """Return a table of numbers, Python objects as float64; raise an error if it is none."""
+    require_table(array.shape)
+    kind = getattr(array.dtype, "kind", "f")
+    if kind == "c":
+        raise TypeError("X is complex; the methods for data take real numbers.")
+    if kind in "buif":
+        return array
+    try:
+        return objects_to_float64(array)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"X must hold numbers, not {array.dtype}.") from error
+
+
+def _in_double_precision(values: Any) -> Any:
+    """Return rows as float64; converted ones of NumPy are in the working memory of the thread."""
+    if is_device_array(values):
+        return as_float64(values)
+    if sparse.issparse(values):
+        return values.astype(np.float64, copy=False)
+    if values.dtype == np.float64:
+        return np.ascontiguousarray(values)
+    # New memory costs more than to convert.
+    block = thread_scratch()("block", *values.shape)
+    block[...] = values
+    return block
+
+
+def objects_to_float64(values: Array) -> Array:
+    """Return an array of Python objects as float64; raise TypeError for strings and for other dtypes."""
+    if values.dtype.kind != "O" or any(isinstance(value, str | bytes) for value in values.flat):
+        raise TypeError(f"{values.dtype} are not numbers")
+    # The missing value of pandas has no conversion to a number.
+    known = [np.nan if type(value).__name__ == "NAType" else value for value in values.flat]
+    return np.array(known, dtype=object).reshape(values.shape).astype(np.float64)
+
+
+def _is_finite(values: Any) -> bool:
+    """Return whether all stored values are finite."""
+    stored = values.data if sparse.issparse(values) else values
+    xp = namespace(stored)
+    # One sum is cheaper than a test of each value. It is not finite if a value is not, or if it overflows.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(xp.isfinite(xp.sum(stored))) or bool(xp.all(xp.isfinite(stored)))
