@@ -188,11 +188,6 @@ class Settings:
     volume_rows: float = 1.0
     volume_rounds: int = 2
     prior_floor: float = 1e-3
-    # Common axes of many columns: the most steps, the gain per row that ends them, and the correlation up to
-    # which axes are those of covariances.
-    majorisations: int = 100
-    min_axes_gain: float = 1e-9
-    same_axes: float = 1e-7
     # The least information of a row about an angle: that of axes of about the same variance is near zero.
     min_angle_information: float = 0.1
 

@@ -15,8 +15,7 @@ from apolar.exceptions import ApolarWarning
 from apolar.mixture.evidence import comparison_score
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, canonical_order
-from apolar.mixture.prior import Prior
-from apolar.mixture.shrinkage import Shrinkage
+from apolar.mixture.prior import Prior, Shrinkage
 
 __all__ = ["Fit", "FitStatus", "in_canonical_order", "is_empty"]
 

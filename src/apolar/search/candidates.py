@@ -114,7 +114,7 @@ def _simpler(
     else:
         return None
     sample = data.subsample(SETTINGS.sample_rows, rng)
-    simple = Problem(sample.rows, data.family.without_correlations, threads=data.threads)
+    simple = Problem(sample.rows, data.family.with_axes(1), threads=data.threads)
     if data.is_rounded:
         simple = simple.replace(measurement=data.measurement)
     if data.has_noise:
@@ -148,4 +148,4 @@ def _on_leading_directions(data: Problem, n_components: int, rng: np.random.Gene
         for block, _ in rows.read(rows.chunk_rows(n_directions))
     ]
     projected = open_rows(np.concatenate(parts), data.row_weights())
-    return Problem(projected, data.family.as_spherical, threads=data.threads)
+    return Problem(projected, data.family.with_axes(0), threads=data.threads)

@@ -90,7 +90,7 @@ def best_fit(
     for _ in range(start.n_init):
         candidates = [as_start_on(data, candidate) for candidate in start.draw(rng)]
         drawn += candidates
-        used = prior.conjugate if prior is not None and candidates[0].has_long_tails else prior
+        used = prior.of_strength(0.0) if prior is not None and candidates[0].has_long_tails else prior
         start_of_all = _near_optimum_of_all(data, candidates[0], used, max_iter)
         stop = Stop(max_iter, gain=tol)
         (result,) = run(data, [start_of_all], used, stop, callback=callback, checked_on=sample)
@@ -276,7 +276,7 @@ class SampleSearch:
         """Return the starts after short runs, the best first."""
         ranked = race(self.sample, starts, self.prior)
         if self.prior.compares_by_evidence and has_long_tails(self.sample, ranked[0].parameters):
-            self.has_long_tails, self.prior = True, self.prior.conjugate
+            self.has_long_tails, self.prior = True, self.prior.of_strength(0.0)
             ranked = race(self.sample, starts, self.prior)
         scores = np.array([fit.log_likelihood for fit in ranked])
         n_agreeing = np.count_nonzero(scores > scores.max() - SETTINGS.same_optimum)
@@ -336,7 +336,7 @@ class SampleSearch:
             merged += [stats.array for stats in merged_pairs(completed, fit.parameters, SETTINGS.kept)]
             merged += [stats.array for stats in dropped_stats(completed, fit.parameters, SETTINGS.kept)]
         # The short runs that follow adapt the prior.
-        starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
+        starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.of_strength(0.0))
         fits = [Fit(starts[i], name) for i in range(len(merged))]
         return race(sample, fits, prior)
 

@@ -196,7 +196,7 @@ def default_kinds(n_features: int) -> tuple[str, ...]:
     return tuple(
         kind.name
         for kind in every
-        if n_features <= SETTINGS.max_columns or kind.is_axis_aligned or not kind.shares_parameters
+        if n_features <= SETTINGS.max_columns or kind.is_axis_aligned or not kind.shared
     )
 
 

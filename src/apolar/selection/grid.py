@@ -357,7 +357,7 @@ class CandidateGrid:
         starts. The best of them is run to its end; the next ones only if a component of it collapses.
         """
         prior = self.task.prior
-        conjugate = Prior() if prior is None else prior.conjugate
+        conjugate = Prior() if prior is None else prior.of_strength(0.0)
         ranked = race(problem, starts, conjugate)
         # Of those that are equally high, one.
         gaps = np.diff([fit.log_likelihood for fit in ranked], prepend=np.inf)
