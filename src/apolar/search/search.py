@@ -185,7 +185,7 @@ def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.ran
     candidates : list of Fit
         Optima on the rows of the search. Each lists the starts that were skipped.
     """
-    search = Search(data, n_components, Prior() if prior is None else prior, rng)
+    search = SampleSearch(data, n_components, Prior() if prior is None else prior, rng)
     starts, skipped = search.starts()
     ranked = search.after_short_runs(starts)
     finalists = search.finalists(ranked)
@@ -202,7 +202,7 @@ def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.ran
     return [replace(fit, skipped=skipped, has_long_tails=search.has_long_tails) for fit in finalists]
 
 
-class Search:
+class SampleSearch:
     """The steps of the portfolio.
 
     Parameters
@@ -241,12 +241,12 @@ class Search:
         # The mixtures at which runs began and ended: arrays of their sufficient statistics.
         self.visited: list[Array] = []
 
-    def with_more_rows(self) -> Search | None:
+    def with_more_rows(self) -> SampleSearch | None:
         """Return the search on twice as many rows; None if it would cost too much."""
         n_rows = min(2 * self.n_drawn, self.data.n_rows)
         if self.n_drawn * self.n_parameters > SETTINGS.work:
             return None
-        return Search(self.data, self.n_components, self.prior, self.rng, n_rows)
+        return SampleSearch(self.data, self.n_components, self.prior, self.rng, n_rows)
 
     def starts(self) -> tuple[list[Fit], tuple[str, ...]]:
         """Return the starts of the search, and those that were skipped, with the reason.
