@@ -11,7 +11,7 @@ import apolar
 from apolar.data import open_rows
 from apolar.em.kernels import triton
 from apolar.em.problem import Problem
-from apolar.estimator.fitted import fitted_parameters
+from apolar.estimator.fitted import FittedState
 from apolar.mixture.families import family
 from apolar.search.moment_starts import whitened_spherical
 from benchmarks import large, problems
@@ -153,7 +153,7 @@ def main() -> None:
     host.append(["the same, by the processor", 1e3 * (time.perf_counter() - begin), None])
     on_device = fit(apolar.on_device(few))
     # In double precision: the attributes of fits to rows of float32 are rounded.
-    ours, theirs = fitted_parameters(on_device), fitted_parameters(on_host)
+    ours, theirs = FittedState.of(on_device).parameters, FittedState.of(on_host).parameters
     difference = max(
         np.abs(ours.means - theirs.means).max(), np.abs(ours.covariances - theirs.covariances).max()
     )

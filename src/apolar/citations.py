@@ -8,7 +8,7 @@ from typing import Any
 
 from apolar.decomposition import Waring
 from apolar.estimator import GaussianMixture, MixtureImputer
-from apolar.estimator.parameters import check_parameters
+from apolar.estimator.inputs import check_parameters
 from apolar.mixture import SphericalMixture
 from apolar.selection import Selection
 

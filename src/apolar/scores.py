@@ -17,7 +17,6 @@ __all__ = [
     "confusion",
     "criterion_title",
     "error_rate",
-    "icl_from_certainty",
     "lower_is_better_aic",
     "lower_is_better_bic",
     "lower_is_better_evidence",
@@ -193,24 +192,6 @@ def lower_is_better_icl(bic: float, posteriors: Any, sample_weight: Any = None) 
     """
     certainties = np.log(np.max(np.asarray(posteriors), axis=1))
     log_certainty = certainties.sum() if sample_weight is None else np.asarray(sample_weight) @ certainties
-    return icl_from_certainty(bic, log_certainty)
-
-
-def icl_from_certainty(bic: float, log_certainty: float) -> float:
-    """Return the integrated completed likelihood from a BIC and the certainty of the labels.
-
-    Parameters
-    ----------
-    bic : float
-        Lower is better.
-    log_certainty : float
-        The sum over the rows, weighted, of the log of the largest posterior.
-
-    Returns
-    -------
-    icl : float
-        Lower is better.
-    """
     return float(bic - 2 * log_certainty)
 
 
@@ -247,11 +228,16 @@ class FitSummary:
     log_certainty: float
     log_evidence: float = np.nan
 
+    @property
+    def criteria(self) -> dict[str, float]:
+        """The values of all `CRITERIA`."""
+        return {name: criterion(self) for name, criterion in CRITERIA.items()}
+
 
 CRITERIA: dict[str, Callable[[FitSummary], float]] = {
     "bic": lambda fit: lower_is_better_bic(fit.log_likelihood, fit.n_parameters, fit.n_samples),
     "aic": lambda fit: lower_is_better_aic(fit.log_likelihood, fit.n_parameters),
-    "icl": lambda fit: icl_from_certainty(CRITERIA["bic"](fit), fit.log_certainty),
+    "icl": lambda fit: CRITERIA["bic"](fit) - 2 * fit.log_certainty,
     "evidence": lambda fit: lower_is_better_evidence(fit.log_evidence),
 }
 """By name, functions of a FitSummary: lower is better."""

@@ -9,7 +9,7 @@ from apolar.data import open_rows
 from apolar.data.device import TransferredRows
 from apolar.em.kernels import launch, triton
 from apolar.em.problem import Problem
-from apolar.estimator.fitted import fitted_parameters
+from apolar.estimator.fitted import FittedState
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.moments import device_sums as sums
@@ -45,7 +45,7 @@ def fitted(rows, kind="spherical", sample_weight=None):
 
 def assert_same(model, expected, tol=1e-8):
     # In double precision: the attributes of a fit to rows of float32 are rounded.
-    ours, theirs = fitted_parameters(model), fitted_parameters(expected)
+    ours, theirs = FittedState.of(model).parameters, FittedState.of(expected).parameters
     np.testing.assert_allclose(ours.weights, theirs.weights, rtol=0, atol=tol)
     np.testing.assert_allclose(ours.means, theirs.means, rtol=0, atol=10 * tol)
     np.testing.assert_allclose(ours.covariances, theirs.covariances, rtol=0, atol=100 * tol)

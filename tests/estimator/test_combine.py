@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from apolar import GaussianMixture
-from apolar.estimator.clusters import Combination, elbow
+from apolar.estimator.cluster_merging import Combination, elbow
 from apolar.mixture.families import family
 from estimator.clusters import example, fitted
 from references import FOLDER, table

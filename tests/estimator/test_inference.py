@@ -4,32 +4,23 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+from apolar import GaussianMixture
 from apolar.data import open_rows
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.problem import Problem
-from apolar.em.result import Fit
-from apolar.em.run import Stop, run
-from apolar.estimator.uncertainty import bootstrap, standard_errors
 from apolar.exceptions import ComponentError
 from apolar.mixture.families import family
-from apolar.mixture.parameters import WhitenedParameters
-from apolar.mixture.prior import Prior
 from mixtures import FAMILY_NAMES
 
-NAMES = FAMILY_NAMES
-PARTLY_SHARED = [name for name in NAMES if family(name).shares_part]
+PARTLY_SHARED = [name for name in FAMILY_NAMES if family(name).shares_part]
+pytestmark = pytest.mark.filterwarnings("ignore::apolar.ApolarWarning")
 
 
-def opened(X, name, sample_weight=None, threads=1):
-    return Problem(open_rows(X, sample_weight), family(name), threads=threads)
-
-
-def optimum(data, labels, n_steps=300, prior=None):
-    """Return the mixture that plain EM reaches from labels, in the units of the data."""
-    start = data.family.m_step(data.hard_stats(labels, labels.max() + 1), prior)
-    if n_steps:
-        start = run(data, [Fit(start, "")], prior, Stop(n_steps))[0].parameters
-    return data.whitening.inverse_transform_parameters(start)
+def optimum(X, labels, name, *, prior=None, sample_weight=None, **settings):
+    """Return the mixture that EM reaches from labels."""
+    settings = {"tol": 1e-8, "random_state": 0, "prior": prior} | settings
+    model = GaussianMixture(int(np.max(labels)) + 1, covariance_type=name, init_params=labels, **settings)
+    return model.fit(X, sample_weight=sample_weight)
 
 
 def clusters(separation, counts=(300, 200), seed=0):
@@ -44,27 +35,25 @@ def clusters(separation, counts=(300, 200), seed=0):
 # --- the information ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FAMILY_NAMES)
 def test_one_component_has_the_errors_of_the_textbook(name):
     rng = np.random.default_rng(1)
     n, m = 150, 3
     X = rng.standard_normal((n, m)) @ rng.standard_normal((m, m)) + [1.0, 100.0, -5.0]
-    data = opened(X, name)
-    fit = optimum(data, np.zeros(n, dtype=int), n_steps=0)
-    errors = standard_errors(data, fit)
-    S = data.family.matrices(fit.covariances, 1, m)[0]
+    model = GaussianMixture(1, covariance_type=name, prior=None).fit(X)
+    errors = model.standard_errors(X)
+    S = family(name).matrices(model.covariances_, 1, m)[0]
     v = np.diag(S)
     expected = {
         "full": np.sqrt((np.outer(v, v) + S**2) / n),
         "diag": v * np.sqrt(2 / n),
         "spherical": v[0] * np.sqrt(2 / (n * m)),
     }
-    assert errors.covariances.shape == np.shape(fit.covariances)
+    assert errors.covariances.shape == np.shape(model.covariances_)
     # What is left is the square of the step of the differences.
     np.testing.assert_allclose(errors.means[0], np.sqrt(v / n), rtol=1e-7)
-    np.testing.assert_allclose(
-        errors.covariances.ravel(), np.ravel(expected[data.family.untied.name]), rtol=1e-7
-    )
+    found, untied = errors.covariances.ravel(), family(name).untied.name
+    np.testing.assert_allclose(found, np.ravel(expected[untied]), rtol=1e-7)
     assert errors.weights == [0.0]
     assert errors.information_condition == pytest.approx(1.0, abs=1e-6)
 
@@ -107,10 +96,11 @@ def hessian(function, theta, step=1e-3):
 def test_components_that_share_parts_agree_with_a_plain_hessian(name):
     X, labels = clusters(3.0, (200, 120))
     X[labels == 1] = X[labels == 1] @ [[1.5, 0.3], [0.3, 0.5]]
-    data = opened(X, name)
-    fit = optimum(data, labels, n_steps=200)
-    errors = standard_errors(data, fit)
-    coordinates = LocalCoordinates(data.family, data.whitening.transform_parameters(fit), data.weight)
+    model = optimum(X, labels, name)
+    errors = model.standard_errors(X)
+    data = Problem(open_rows(X), family(name))
+    centre = data.whitening.transform_parameters(model._state.parameters)
+    coordinates = LocalCoordinates(data.family, centre, data.weight)
 
     def values(tangent):
         moved = data.whitening.inverse_transform_parameters(coordinates.retract(tangent))
@@ -130,122 +120,118 @@ def test_components_that_share_parts_agree_with_a_plain_hessian(name):
     np.testing.assert_allclose(ours, expected, rtol=5e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in PARTLY_SHARED])
+@pytest.mark.parametrize("name", [name for name in FAMILY_NAMES if name not in PARTLY_SHARED])
 def test_two_components_agree_with_a_plain_hessian(name):
     X, labels = clusters(3.0, (200, 120))
-    data = opened(X, name)
-    fit = optimum(data, labels)
-    errors = standard_errors(data, fit)
-    covariances, covariance_errors = np.asarray(fit.covariances), errors.covariances
+    model = optimum(X, labels, name)
+    errors = model.standard_errors(X)
+    covariances, covariance_errors = np.asarray(model.covariances_), errors.covariances
     if name in ("full", "tied"):
         upper = np.triu_indices(2)
         covariances, covariance_errors = (
             a[..., upper[0], upper[1]] for a in (covariances, covariance_errors)
         )
-    theta = np.concatenate([fit.weights[:1], fit.means.ravel(), covariances.ravel()])
+    theta = np.concatenate([model.weights_[:1], model.means_.ravel(), covariances.ravel()])
     inverse = np.linalg.inv(-hessian(lambda t: log_likelihood(t, name, X), theta))
-    expected = np.sqrt(np.diag(inverse))
     ours = np.concatenate([errors.weights[:1], errors.means.ravel(), covariance_errors.ravel()])
     # The differences of the test itself: step squared, with third derivatives of about a hundred.
-    np.testing.assert_allclose(ours, expected, rtol=1e-3)
+    np.testing.assert_allclose(ours, np.sqrt(np.diag(inverse)), rtol=1e-3)
     assert errors.weights[0] == pytest.approx(errors.weights[1])
 
 
 @pytest.mark.parametrize("name", ["full", "tied", "spherical"])
 def test_errors_have_the_units_of_the_data(name):
     X, labels = clusters(4.0)
-    first, second = (
-        standard_errors(data, optimum(data, labels)) for data in (opened(X, name), opened(10 * X + 7, name))
-    )
-    np.testing.assert_allclose(second.weights, first.weights, rtol=1e-6)
-    np.testing.assert_allclose(second.means, 10 * first.means, rtol=1e-6)
-    np.testing.assert_allclose(second.covariances, 100 * first.covariances, rtol=1e-6)
+    first, second = (optimum(rows, labels, name).standard_errors(rows) for rows in (X, 10 * X + 7))
+    np.testing.assert_allclose(second.weights, first.weights, rtol=1e-5)
+    np.testing.assert_allclose(second.means, 10 * first.means, rtol=1e-5)
+    np.testing.assert_allclose(second.covariances, 100 * first.covariances, rtol=1e-5)
 
 
 def test_a_weight_of_two_is_the_row_twice():
     X, labels = clusters(3.0)
-    once, twice = opened(X, "diag"), opened(X, "diag", np.full(len(X), 2.0))
-    copied = opened(np.concatenate([X, X]), "diag")
-    fit = optimum(once, labels)
-    errors = [standard_errors(data, fit) for data in (once, twice, copied)]
+    model, twice = optimum(X, labels, "diag"), np.concatenate([X, X])
+    once, weighted, repeated = (
+        model.standard_errors(X),
+        model.standard_errors(X, np.full(len(X), 2.0)),
+        model.standard_errors(twice),
+    )
     for name in ("weights", "means", "covariances"):
-        single, weighted, repeated = (getattr(error, name) for error in errors)
-        np.testing.assert_allclose(weighted, single / np.sqrt(2), rtol=1e-6)
-        np.testing.assert_allclose(repeated, weighted, rtol=1e-6)
+        expected = getattr(once, name) / np.sqrt(2)
+        np.testing.assert_allclose(getattr(weighted, name), expected, rtol=1e-6)
+        np.testing.assert_allclose(getattr(repeated, name), expected, rtol=1e-6)
 
 
 def test_chunks_and_threads_change_nothing():
     X, labels = clusters(3.0)
-    whole = opened(X, "full")
-    fit = optimum(whole, labels)
-    chunked = opened([X[:123], X[123:124], X[124:]], "full", threads=2)
-    np.testing.assert_allclose(
-        standard_errors(chunked, fit).covariances, standard_errors(whole, fit).covariances, rtol=1e-8
-    )
-    several = [
-        bootstrap(data, fit, None, rng=np.random.default_rng(0), n_resamples=3) for data in (whole, chunked)
-    ]
-    np.testing.assert_allclose(several[0].means, several[1].means, rtol=1e-5)
+    model = optimum(X, labels, "full")
+    whole, resampled = model.standard_errors(X), model.bootstrap(X, n_resamples=3)
+    model.set_params(n_threads=2)
+    chunks = [X[:123], X[123:124], X[124:]]
+    np.testing.assert_allclose(model.standard_errors(chunks).covariances, whole.covariances, rtol=1e-8)
+    np.testing.assert_allclose(model.bootstrap(chunks, n_resamples=3).means, resampled.means, rtol=1e-5)
 
 
 def test_the_maximum_of_the_posterior_is_near_enough():
     X, labels = clusters(4.0, (60, 40))
-    data = opened(X, "full")
-    fits = {prior: optimum(data, labels, prior=prior) for prior in (None, Prior())}
-    plain, posterior = (standard_errors(data, fit, prior) for prior, fit in fits.items())
+    plain, posterior = (
+        optimum(X, labels, "full", prior=prior).standard_errors(X) for prior in (None, "conjugate")
+    )
     np.testing.assert_allclose(posterior.means, plain.means, rtol=0.1)
 
 
 # --- what is refused ----------------------------------------------------------------------
 
 
+def moved(model, **parameters):
+    """Return a fitted mixture with some of its parameters changed."""
+    for name, value in parameters.items():
+        setattr(model, f"{name}_", np.asarray(value))
+    return model
+
+
 def test_a_saddle_is_refused():
-    X, _ = clusters(6.0)
-    data = opened(X, "full")
+    X, labels = clusters(6.0)
     mean, covariance = X.mean(axis=0), np.cov(X.T, bias=True)
     # Two components in the one place: stationary, and no maximum.
-    saddle = WhitenedParameters(np.array([0.5, 0.5]), np.stack([mean] * 2), np.stack([covariance] * 2))
+    model = optimum(X, labels, "full")
+    saddle = moved(model, weights=[0.5, 0.5], means=[mean] * 2, covariances=[covariance] * 2)
     with pytest.raises(ComponentError, match="not at a maximum .* more iterations, a smaller tol"):
-        standard_errors(data, saddle)
+        saddle.standard_errors(X)
 
 
 def test_components_that_are_the_same_are_refused():
     X = np.random.default_rng(0).standard_normal((200, 2))
-    data = opened(X, "tied")
-    fit = optimum(data, np.zeros(200, dtype=int), n_steps=0)
-    same = WhitenedParameters(np.array([0.5, 0.5]), np.repeat(fit.means, 2, axis=0), fit.covariances)
-    with pytest.raises(
-        ComponentError, match=r"^Cluster \d \(means_\[\d\]\) has .* not determine: .* fewer components"
-    ):
-        standard_errors(data, same)
+    one = GaussianMixture(1, covariance_type="tied", prior=None).fit(X)
+    model = optimum(X, np.arange(200) % 2, "tied", max_iter=0)
+    same = moved(model, weights=[0.5, 0.5], means=one.means_[[0, 0]], covariances=one.covariances_)
+    message = r"^Cluster \d \(means_\[\d\]\) has .* not determine: .* fewer components"
+    with pytest.raises(ComponentError, match=message):
+        same.standard_errors(X)
 
 
 def test_a_mixture_of_other_rows_is_refused():
     X, labels = clusters(6.0)
-    fit = optimum(opened(X, "diag"), labels)
     with pytest.raises(ValueError, match="standard errors from the maximum .* weights of the fit"):
-        standard_errors(opened(X + 0.3, "diag"), fit)
+        optimum(X, labels, "diag").standard_errors(X + 0.3)
 
 
 def test_a_component_of_one_row_is_none_of_less():
     X, labels = clusters(6.0)
-    data = opened(X, "diag")
-    fit = optimum(data, labels)
+    model = optimum(X, labels, "diag")
     for count, refused in ((1 - 1e-12, False), (0.9999, True)):
         weight = count / len(X)
-        mixture = WhitenedParameters(np.array([1 - weight, weight]), fit.means, fit.covariances)
         # A part of a sum is one only to rounding; less than one is never shown as one.
         with pytest.raises(ValueError, match=r"Cluster 2 .* holds 0.99 rows" if refused else "maximum"):
-            standard_errors(data, mixture)
+            moved(model, weights=[1 - weight, weight]).standard_errors(X)
 
 
 def test_a_collapsed_component_is_refused():
     X, labels = clusters(6.0)
     X = np.concatenate([X, [[50.0, 50.0]]])
-    data = opened(X, "full")
-    fit = optimum(data, np.append(labels, 2))
+    model = optimum(X, np.append(labels, 2), "full")
     with pytest.raises(ComponentError, match=r"Cluster 3 .* default prior") as refused:
-        standard_errors(data, fit)
+        model.standard_errors(X)
     # By number, so that a report can count from one.
     assert refused.value.component == 2
 
@@ -256,44 +242,40 @@ def test_a_collapsed_component_is_refused():
 @pytest.mark.parametrize(("name", "parametric"), [("spherical", False), ("full", False), ("tied", True)])
 def test_resamples_agree_with_the_information(name, parametric):
     X, labels = clusters(6.0)
-    data = opened(X, name)
-    fit = optimum(data, labels)
-    resamples = bootstrap(data, fit, None, rng=np.random.default_rng(0), parametric=parametric)
+    model = optimum(X, labels, name, tol=1e-3)
+    resamples = model.bootstrap(X, parametric=parametric)
     assert resamples.weights.shape == (200, 2)
     assert resamples.means.shape == (200, 2, 2)
-    assert resamples.covariances.shape == (200, *np.shape(fit.covariances))
+    assert resamples.covariances.shape == (200, *np.shape(model.covariances_))
     assert resamples.converged.all()
-    information, resampled = standard_errors(data, fit), resamples.standard_errors()
+    information, resampled = model.standard_errors(X), resamples.standard_errors()
     assert resampled.information_condition is None
     for part in ("weights", "means", "covariances"):
         # The deviation of 200 values is known to 5 per cent; the rows are one sample of theirs.
         np.testing.assert_allclose(getattr(resampled, part), getattr(information, part), rtol=0.25)
     interval = resamples.interval(0.9)
     assert interval.level == 0.9
-    assert np.all(interval.means[0] < fit.means)
-    assert np.all(fit.means < interval.means[1])
+    assert np.all(interval.means[0] < model.means_)
+    assert np.all(model.means_ < interval.means[1])
     inside = (interval.weights[0] <= resamples.weights) & (resamples.weights <= interval.weights[1])
     np.testing.assert_allclose(inside.mean(axis=0), 0.9, atol=0.01)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FAMILY_NAMES)
 def test_resamples_keep_their_components(name):
     # Of nearly equal weights and apart by three deviations, so that an order by weight would switch.
     X, labels = clusters(3.5, (250, 250))
-    data = opened(X, name)
-    fit = optimum(data, labels)
-    resamples = bootstrap(data, fit, Prior(), rng=np.random.default_rng(3), n_resamples=20)
-    order = np.argsort(fit.means[:, 0])
-    assert np.all(resamples.means[:, order[0], 0] < resamples.means[:, order[1], 0])
+    model = optimum(X, labels, name, prior="conjugate", tol=1e-3)
+    resamples = model.bootstrap(X, n_resamples=20)
+    assert np.all(resamples.means[:, 0, 0] < resamples.means[:, 1, 0])
 
 
 def test_resamples_are_reproducible_and_see_weights():
     X, labels = clusters(5.0)
     weights = np.where(labels == 0, 2.0, 1.0)
-    data = opened(X, "diag", weights)
-    fit = optimum(data, labels)
+    model = optimum(X, labels, "diag", sample_weight=weights)
     first, again, other = (
-        bootstrap(data, fit, None, rng=np.random.default_rng(seed), n_resamples=10) for seed in (5, 5, 6)
+        model.set_params(random_state=seed).bootstrap(X, weights, n_resamples=10) for seed in (5, 5, 6)
     )
     np.testing.assert_array_equal(first.means, again.means)
     assert np.any(first.means != other.means)
@@ -303,10 +285,8 @@ def test_resamples_are_reproducible_and_see_weights():
 
 def test_what_bootstrap_refuses():
     X, labels = clusters(5.0)
-    data = opened(X, "diag")
-    fit = optimum(data, labels)
+    model = optimum(X, labels, "diag")
     with pytest.raises(ValueError, match="n_resamples must be at least 2"):
-        bootstrap(data, fit, None, rng=np.random.default_rng(0), n_resamples=1)
-    resamples = bootstrap(data, fit, None, rng=np.random.default_rng(0), n_resamples=2)
+        model.bootstrap(X, n_resamples=1)
     with pytest.raises(ValueError, match="level must be between 0 and 1"):
-        resamples.interval(95)
+        model.bootstrap(X, n_resamples=2).interval(95)

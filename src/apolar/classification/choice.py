@@ -13,7 +13,7 @@ from scipy.special import softmax
 
 from apolar._core.arrays import Array, IndexArray
 from apolar.estimator import GaussianMixture
-from apolar.estimator.fitted import FittedState, fitted_parameters
+from apolar.estimator.fitted import FittedState
 from apolar.exceptions import (
     ApolarWarning,
     CollapsedWarning,
@@ -274,7 +274,7 @@ def _fit_family(rows: ClassRows, kind: str, prior: Any) -> Mixtures:
             model.fit(complete.values, sample_weight=complete.weights)
         except CollapsedWarning as warning:
             raise ValueError(str(warning)) from None
-    known, parameters = family(kind), fitted_parameters(model)
+    known, parameters = family(kind), FittedState.of(model).parameters
     matrices = known.per_component(parameters.covariances)
     return tuple(
         _gaussian(known.untied.name, mean, matrices[code % len(matrices)][None], count)

@@ -360,7 +360,7 @@ def outlier_text(
     import numpy as np
     import polars as pl
 
-    from apolar.estimator.outliers import OutlierRule
+    from apolar.estimator.marginals import OutlierRule
     from apolar.mixture.conditional import min_distances
     from apolar.reports.scoring import OUTLIER_LEVEL
 

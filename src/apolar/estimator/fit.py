@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from apolar._core.arrays import Array
 from apolar._core.checks import fits_in_memory, random_generator
@@ -15,25 +18,54 @@ from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus, in_canonical_order
 from apolar.em.row_scale import refuse_rows_out_of_reach
-from apolar.estimator.fit_warnings import is_collapsed, warnings_of
-from apolar.estimator.fitted import FittedState, is_fitted_as
-from apolar.estimator.inputs import float_type
-from apolar.estimator.parameters import allows_rounding, check_columns, is_path, n_threads_of
-from apolar.estimator.predict import predictor_of
-from apolar.estimator.progress import (
-    FitProgress,
-    NotConvergedWarning,
-    warn_of_constant_columns,
-    warn_of_far_rows,
-)
-from apolar.estimator.storage import Checkpoint, stored_state
-from apolar.exceptions import DisagreementWarning, SkippedStartWarning, warn_user
+from apolar.estimator.fit_warnings import warn_of_constant_columns, warn_of_far_rows, warnings_of
+from apolar.estimator.fitted import FittedState
+from apolar.estimator.inputs import allows_rounding, check_columns, float_type, is_path, n_threads_of
+from apolar.estimator.model_files import Checkpoint, stored_state
+from apolar.exceptions import ApolarWarning, DisagreementWarning, SkippedStartWarning, warn_user
 from apolar.mixture.families import Family
+from apolar.mixture.noise import NoiseBox
 from apolar.mixture.prior import Prior
 from apolar.search.given import has_given_parameters, requested_candidates
 from apolar.search.search import Candidates, best_fit
 
-__all__ = ["fit_rows"]
+try:  # scikit-learn 1.9 or later
+    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback import with_callbacks as _with_callbacks
+except ImportError:  # pragma: no cover - older scikit-learn
+    CallbackSupportMixin = type(
+        "CallbackSupportMixin",
+        (),
+        {"__doc__": "Takes the place of scikit-learn's class, where it has no callbacks."},
+    )
+
+    def _with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+        return method
+
+
+__all__ = [
+    "CallbackSupportMixin",
+    "NotConvergedWarning",
+    "Search",
+    "check_memory",
+    "continued",
+    "fit_rows",
+    "problem_of",
+    "with_callbacks",
+]
+
+AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
+Observer = Callable[[Fit, Callable[[Fit], FittedState]], bool]
+
+
+def with_callbacks(method: AnyMethod) -> AnyMethod:
+    """Return a method that manages scikit-learn's callbacks, where it has them; its type stays what it is."""
+    managed: AnyMethod = _with_callbacks(method)
+    return managed
+
+
+class NotConvergedWarning(ApolarWarning, ConvergenceWarning):
+    """EM stopped at max_iter: both an ApolarWarning and scikit-learn's ConvergenceWarning."""
 
 
 def fit_rows(
@@ -52,86 +84,172 @@ def fit_rows(
     has_weight : ndarray of bool or None
         Which rows of X have a weight above zero; None if all have.
     """
-    check_columns(estimator, rows.n_features)
     check_memory(family, int(estimator.n_components), rows.n_features)
-    stored = stored_state(estimator, family, rows.n_features)
-    n_threads = n_threads_of(estimator)
-    data = Problem(rows, family, threads=n_threads, measurement=estimator.reg_covar or 0.0)
-    refuse_rows_out_of_reach(data.rows, data.whitening, data.far_rows)
-    if estimator.noise:
-        data = with_noise_component(data, estimator.noise)
-    if data.n_rows < estimator.n_components:
-        raise ValueError(
-            f"n_components = {estimator.n_components} components need at least as many rows; got "
-            f"n_samples = {data.n_rows}. Ask for fewer components."
-        )
-    solver = _Solver(estimator, X, data, prior, stored, has_weight)
-    is_continued = _continues_rounded(estimator, data, stored)
-    result = (
-        solver.beyond_rounding(is_continued=is_continued) if allows_rounding(estimator) else solver.solve()
-    )
-    _check_not_collapsed(estimator, result)
-    solver.state(result).set_on(estimator)
-    if estimator.reg_covar or solver.data.is_rounded or data.n_rows <= SETTINGS.sample_rows:
-        # EM computes the density with the noise of the rows, and before parameters are rounded in the
-        # transform to the units of the data; this is the density of the mixture as it is returned.
-        likelihood = predictor_of(estimator).likelihood(rows, n_threads)
-        estimator.lower_bound_ = likelihood.log_likelihood / likelihood.weight
-    solver.end()
+    last = stored_state(estimator, family, rows.n_features)
+    problem = problem_of(estimator, rows, family, estimator.noise)
+    # A fit that resumes from its checkpoint orders its components as the first one would have; other warm
+    # starts keep the order of the mixture that they start from.
+    is_stored, init_params = last is not None, estimator.init_params
+    is_given = has_given_parameters(estimator) or not (isinstance(init_params, str) or callable(init_params))
+    keeps_order = is_given or not is_stored or is_path(estimator.warm_start)
+    if not is_stored and estimator.warm_start:
+        last = _last_state(estimator, problem)
+
+    def start(problem: Problem, prior: Prior | None) -> Candidates:
+        if last is None:
+            return requested_candidates(estimator, problem, X, prior, has_weight)
+        warm = continued(last, problem, is_same=not is_stored)
+        return Candidates(lambda _: [warm], keeps_order=keeps_order)
+
+    progress, checkpoint = FitProgress(estimator, X, problem), Checkpoint(estimator)
+    search = Search(estimator, problem, prior, start, float_type(X), (checkpoint, progress))
+    solution = search.best(is_continued=last is not None and last.is_rounded)
+    _check_not_collapsed(estimator, solution)
+    state = solution.state
+    state.set_on(estimator)
     vars(estimator).pop("_stream", None)
-    _warn(estimator, result)
+    checkpoint.write(state)
+    fit = solution.fit
+    if fit.status is FitStatus.MAX_ITER and estimator.max_iter > 0:
+        warn_user(fit.status.value, NotConvergedWarning)
+    skipped = fit.skipped if isinstance(init_params, str) and init_params == "moments" else ()
+    for warning in (*map(SkippedStartWarning, skipped), *fit.warnings):
+        warn_user(warning)
     if not estimator.noise:
-        warn_of_far_rows(data.far_rows, has_weight)
-    if data.scale is not None and not rows.is_sparse:  # words that no row has are constant columns
+        warn_of_far_rows(problem.far_rows, has_weight)
+    if problem.scale is not None and not rows.is_sparse:  # words that no row has are constant columns
         names = getattr(estimator, "feature_names_in_", None)
         used = "Criteria such as BIC count their parameters."
-        warn_of_constant_columns(data.scale.mean, data.scale.variances, names, used)
-    solver.progress.end(estimator.message_)
+        warn_of_constant_columns(problem.scale.mean, problem.scale.variances, names, used)
+    progress.end(fit.status.value)
 
 
-class _Solver:
-    """The searches of one fit, whose passes are reported together.
+def check_memory(family: Family, n_components: int, n_features: int) -> None:
+    """Refuse covariances that do not fit into memory, before the rows are read."""
+    if not family.is_axis_aligned:
+        n_numbers = 4 * n_features**2 + 4 * n_components * family.n_stats(n_features)
+        what = f"{family.name!r} covariances of {n_features} columns"
+        fits_in_memory(n_numbers, what, "use 'diag' or 'spherical', or fewer columns")
+
+
+def problem_of(
+    estimator: Any, rows: Rows, family: Family, noise: bool | float, box: NoiseBox | None = None
+) -> Problem:
+    """Return rows as an estimator is to fit them: whitened, with `reg_covar` and the noise component.
 
     Parameters
     ----------
     estimator : GaussianMixture
-    X : object
-        The rows as the user gave them.
-    data : Problem
-    prior : Prior or None
-    stored : FittedState or None
-        The mixture of the file that the fit resumes from.
-    has_weight : ndarray of bool or None
+    rows : Rows
+    family : Family
+    noise : bool or float
+        Whether there is a noise component, or the share of the rows that is expected to be noise.
+    box : NoiseBox, optional
+        Of the noise, if it is known; by default that of the rows.
+    """
+    check_columns(estimator, rows.n_features)
+    threads, n_components = n_threads_of(estimator), estimator.n_components
+    problem = Problem(rows, family, threads=threads, measurement=estimator.reg_covar or 0.0)
+    refuse_rows_out_of_reach(problem.rows, problem.whitening, problem.far_rows)
+    if noise:
+        problem = with_noise_component(problem, noise, box)
+    if problem.n_rows < n_components:
+        raise ValueError(
+            f"n_components = {n_components} components need at least as many rows; got "
+            f"n_samples = {problem.n_rows}. Ask for fewer components, or pass more rows."
+        )
+    return problem
+
+
+def continued(last: FittedState, problem: Problem, *, is_same: bool = False) -> Fit:
+    """Return a fitted mixture as the start of another fit.
+
+    With `is_same`, rows of the same weight are taken to be those of the fit, which may then be at its end.
+    """
+    whitening = problem.whitening
+    is_same = is_same and last.n_samples_seen == problem.weight and problem.is_rounded == last.is_rounded
+    is_same = is_same and (last.parameters.noise is not None) == problem.has_noise
+    earlier = -np.inf
+    if is_same and last.lower_bounds:
+        earlier = (last.lower_bounds[-1] - whitening.log_det) * problem.weight
+    return Fit(
+        whitening.transform_parameters(last.parameters),
+        "warm start",
+        strength=last.shrinkage or None,
+        is_from_all_rows=True,
+        earlier=earlier,
+    )
+
+
+def _last_state(estimator: Any, problem: Problem) -> FittedState | None:
+    """Return the state of an estimator that holds a fitted mixture of its family and size."""
+    known, shape = vars(estimator), (estimator.n_components, problem.n_features)
+    shapes = np.shape(known.get("means_")), np.shape(known.get("covariances_"))
+    is_fitted = shapes == (shape, problem.family.covariance_shape(*shape))
+    return FittedState.of(estimator) if is_fitted else None
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The best mixture of a search.
 
     Attributes
     ----------
-    data : Problem
-        The one that is being solved: as given, or with the rounding errors of the rows.
+    fit : Fit
+    problem : Problem
+        The one that was solved: as given, or with the rounding errors of the rows.
+    dtype : dtype
+        The floating type of the attributes.
+    keeps_order : bool
+        Whether components are in the order in which the user gave them.
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        X: Any,
-        data: Problem,
-        prior: Prior | None,
-        stored: FittedState | None,
-        has_weight: Array | None,
-    ) -> None:
-        self.estimator, self.X, self.stored, self.has_weight = estimator, X, stored, has_weight
-        self.plain, self.plain_prior, self.data = data, prior, data
-        # To check that EM ended at a maximum, to compare partitions, and for the resolution of the columns.
-        self.sample = data.subsample(SETTINGS.sample_rows, np.random.default_rng(0))
-        self.dtype = float_type(X)
-        self.progress = FitProgress(estimator, X, data.weight, data.whitening.log_det, self.state)
-        self.keeps_order = False
-        self.checkpoint: Checkpoint | None = None
+    fit: Fit
+    problem: Problem
+    dtype: Any
+    keeps_order: bool
 
-    def state(self, result: Fit) -> FittedState:
-        """Return the fitted state of a result."""
-        return FittedState.of_fit(result, self.data, self.dtype)
+    @property
+    def state(self) -> FittedState:
+        """The fitted state, with the density of the mixture as it is returned, where that may differ.
 
-    def beyond_rounding(self, *, is_continued: bool) -> Fit:
+        EM computes it with the measurement errors of rows, and before parameters are rounded in the transform
+        to the units of the data.
+        """
+        problem = self.problem
+        state = FittedState.of_fit(self.fit, problem, self.dtype)
+        if problem.n_rows > SETTINGS.sample_rows and not np.any(problem.measurement):
+            return state
+        likelihood = state.likelihood(problem.rows, problem.threads)
+        return replace(state, lower_bound=likelihood.log_likelihood / likelihood.n_samples)
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """The searches for the best mixture of some rows, whose passes are reported together.
+
+    Attributes
+    ----------
+    estimator : GaussianMixture
+    problem : Problem
+    prior : Prior or None
+    start : callable
+        Takes a problem and a prior, and returns the candidates.
+    dtype : dtype
+        The floating type of the attributes.
+    observers : tuple of callable
+        Told of each pass: they take the result so far and the function that makes a fitted state of one, and
+        return whether to stop.
+    """
+
+    estimator: Any
+    problem: Problem
+    prior: Prior | None
+    start: Callable[[Problem, Prior | None], Candidates]
+    dtype: Any
+    observers: tuple[Observer, ...] = ()
+
+    def best(self, *, is_continued: bool) -> Solution:
         """Return the best mixture that has no component narrower than the rounding errors of the rows.
 
         Where values repeat because they are rounded, as in integers, the likelihood grows without bound as a
@@ -145,139 +263,121 @@ class _Solver:
         is_continued : bool
             Whether the start is from a fit to rows that were known up to their rounding errors.
         """
-        result = None if is_continued else self.solve()
-        if result is not None and result.status is FitStatus.STOPPED:
-            return result
-        variances = self.sample.rounding_variances()
+        # To check that EM ended at a maximum, to compare partitions, and for the resolution of the columns.
+        sample = self.problem.subsample(SETTINGS.sample_rows, np.random.default_rng(0))
+        if not allows_rounding(self.estimator):
+            return self._solve(sample)
+        plain = None if is_continued else self._solve(sample)
+        if plain is not None and plain.fit.status is FitStatus.STOPPED:
+            return plain
+        variances = sample.rounding_variances()
         if not np.any(variances):
-            return self.solve() if result is None else result
-        if result is not None and not self.plain.is_narrower(result.parameters, variances):
-            return result
-        rounded = self.solve(variances=variances)
-        if rounded.status is not FitStatus.CONVERGED:
+            return plain or self._solve(sample)
+        if plain is not None and not self.problem.is_narrower(plain.fit.parameters, variances):
+            return plain
+        rounded = self._solve(sample, variances)
+        if rounded.fit.status is not FitStatus.CONVERGED:
             return rounded
-        solved = self.data
-        start = replace(rounded, status=FitStatus.NOT_RUN, is_from_all_rows=True)
-        result = self.solve(Candidates(lambda _: [start], keeps_order=self.keeps_order))
-        is_flat = self.plain.is_narrower(result.parameters, variances)
-        if result.status is not FitStatus.CONVERGED or is_flat:
-            self.data = solved
+        start = replace(rounded.fit, status=FitStatus.NOT_RUN, is_from_all_rows=True)
+        exact = self._solve(sample, start=Candidates(lambda _: [start], keeps_order=rounded.keeps_order))
+        is_flat = self.problem.is_narrower(exact.fit.parameters, variances)
+        if exact.fit.status is not FitStatus.CONVERGED or is_flat:
             return rounded
         # The starts disagreed in the search; this run had only one.
-        disagreement = [each for each in rounded.warnings if isinstance(each, DisagreementWarning)]
-        return replace(result, warnings=(*result.warnings, *disagreement))
+        disagreement = [each for each in start.warnings if isinstance(each, DisagreementWarning)]
+        return replace(exact, fit=replace(exact.fit, warnings=(*exact.fit.warnings, *disagreement)))
 
-    def solve(self, start: Candidates | None = None, variances: Array | None = None) -> Fit:
-        """Return the best mixture, its components in order, from a given start or that of the fit."""
-        estimator, sample = self.estimator, self.sample
-        self.data, prior = self.plain, self.plain_prior
+    def _solve(
+        self, sample: Problem, variances: Array | None = None, start: Candidates | None = None
+    ) -> Solution:
+        """Return the best mixture for rows with errors of some variances, its components in order."""
+        problem, prior, estimator = self.problem, self.prior, self.estimator
         if variances is not None:
-            self.data, sample = (each.replace(measurement=variances) for each in (self.plain, sample))
-            prior = self.data.prior_for(prior)
-        if start is None:
-            warm = _warm_start(estimator, self.data, self.stored)
-            start = warm or requested_candidates(estimator, self.data, self.X, prior, self.has_weight)
-        self.keeps_order = start.keeps_order
-        if estimator.checkpoint is not None:
-            # A new one for each search: likelihoods with and without rounding errors cannot be compared.
-            self.checkpoint = Checkpoint(estimator, self.state, self._ordered)
+            problem, sample = (each.replace(measurement=variances) for each in (problem, sample))
+            prior = problem.prior_for(prior)
+        start = start or self.start(problem, prior)
+
+        def solution(fit: Fit) -> Solution:
+            if not start.keeps_order:
+                fit = in_canonical_order(fit, problem.family, problem.whitening)
+            return Solution(fit, problem, self.dtype, start.keeps_order)
+
+        def state(fit: Fit) -> FittedState:
+            return FittedState.of_fit(solution(fit).fit, problem, self.dtype)
+
+        def report(fit: Fit) -> bool:
+            return any(observe(fit, state) for observe in self.observers)
+
         result, candidates = best_fit(
-            self.data,
+            problem,
             prior,
             start,
             tol=estimator.tol,
             max_iter=estimator.max_iter,
             rng=random_generator(estimator.random_state),
             sample=sample,
-            callback=self._report,
+            callback=report,
         )
-        result = replace(
-            result,
-            warnings=tuple(warnings_of(self.data, prior, result, candidates, sample)),
-            is_collapsed=is_collapsed(self.data, result),
+        return solution(
+            replace(result, warnings=tuple(warnings_of(problem, prior, result, candidates, sample)))
         )
-        return self._ordered(result)
-
-    def _ordered(self, result: Fit) -> Fit:
-        data = self.data
-        return result if self.keeps_order else in_canonical_order(result, data.family, data.whitening)
-
-    def _report(self, result: Fit) -> bool:
-        if self.checkpoint is not None:
-            self.checkpoint(result)
-        return self.progress(result)
-
-    def end(self) -> None:
-        """Write the fitted mixture to the checkpoint, if there is one."""
-        if self.checkpoint is not None:
-            self.checkpoint.write(FittedState.of(self.estimator))
 
 
-def check_memory(family: Family, n_components: int, n_features: int) -> None:
-    """Refuse covariances that do not fit into memory, before the rows are read."""
-    if not family.is_axis_aligned:
-        n_numbers = 4 * n_features**2 + 4 * n_components * family.n_stats(n_features)
-        what = f"{family.name!r} covariances of {n_features} columns"
-        fits_in_memory(n_numbers, what, "use 'diag' or 'spherical', or fewer columns")
+class FitProgress:
+    """Prints the progress of a fit, and calls scikit-learn's callbacks.
+
+    Parameters
+    ----------
+    estimator : estimator
+    X : object
+        The rows as the user gave them, for the callbacks of scikit-learn.
+    problem : Problem
+    """
+
+    def __init__(self, estimator: Any, X: Any, problem: Problem) -> None:
+        self.estimator, self.X, self.problem = estimator, X, problem
+        self.n_passes, self.last, self.began = 0, -np.inf, time.perf_counter()
+        self.context = None
+        if getattr(estimator, "_skl_callbacks", None) or hasattr(estimator, "_parent_callback_ctx"):
+            self.context = estimator._init_callback_context(max_subtasks=None)
+            self.context.call_on_fit_task_begin(estimator=estimator, X=X)
+
+    def __call__(self, fit: Fit, state: Callable[[Fit], FittedState]) -> bool:
+        """Report a pass; return whether a callback asks to stop."""
+        self.n_passes += 1
+        estimator = self.estimator
+        mean = fit.log_likelihood / self.problem.weight + self.problem.whitening.log_det
+        if estimator.verbose and (self.n_passes == 1 or self.n_passes % estimator.verbose_interval == 0):
+            gain = "" if self.n_passes == 1 else f", gain {mean - self.last:.3g}"
+            taken = f", {time.perf_counter() - self.began:.2f} s" if estimator.verbose > 1 else ""
+            print(f"pass {self.n_passes}: mean log-likelihood {mean:.8g}{gain}{taken}")
+            self.last = mean
+        if self.context is None:
+            return False
+        task = self.context.subcontext(task_name="pass")
+        task.call_on_fit_task_begin(estimator=estimator, X=self.X)
+        of_fit = {"reconstruction_attributes": lambda: state(fit).attributes()}
+        return bool(task.call_on_fit_task_end(estimator=estimator, X=self.X, **of_fit))
+
+    def end(self, message: str) -> None:
+        """Report the end of the fit."""
+        if self.estimator.verbose:
+            print(f"after {self.n_passes} passes: {message}")
+        if self.context is not None:
+            # The estimator has all of its attributes by now: none is to be reconstructed.
+            self.context.call_on_fit_task_end(
+                estimator=self.estimator, X=self.X, reconstruction_attributes={}
+            )
 
 
-def _is_warm(estimator: Any, data: Problem) -> bool:
-    """Return whether a fit starts where the last one of the estimator ended."""
-    is_fitted = is_fitted_as(estimator, data.family, estimator.n_components, data.n_features)
-    return bool(estimator.warm_start) and is_fitted
-
-
-def _continues_rounded(estimator: Any, data: Problem, stored: FittedState | None) -> bool:
-    """Return whether a warm start continues a fit to rows that were known up to their rounding errors."""
-    if stored is not None:
-        return stored.is_rounded
-    return _is_warm(estimator, data) and FittedState.of(estimator).is_rounded
-
-
-def _warm_start(estimator: Any, data: Problem, stored: FittedState | None) -> Candidates | None:
-    """Return the start from a file or from the last fit, if the estimator asks for one and there is one."""
-    earlier, last = -np.inf, stored
-    if last is None:
-        if not _is_warm(estimator, data):
-            return None
-        last = FittedState.of(estimator)
-        is_same = last.n_samples_seen == data.weight and data.is_rounded == last.is_rounded
-        is_same = is_same and (last.parameters.noise is not None) == data.has_noise
-        if is_same and last.lower_bounds:
-            earlier = (last.lower_bounds[-1] - data.whitening.log_det) * data.weight
-    start = Fit(
-        data.whitening.transform_parameters(last.parameters),
-        "warm start",
-        strength=last.shrinkage or None,
-        is_from_all_rows=True,
-        earlier=earlier,
-    )
-    # A fit that resumes from its checkpoint orders its components as the first one would have; other warm
-    # starts keep the order of the mixture that they start from.
-    is_resumed = stored is not None and not is_path(estimator.warm_start)
-    is_given = not (isinstance(estimator.init_params, str) or callable(estimator.init_params))
-    keeps_order = has_given_parameters(estimator) or is_given or not is_resumed
-    return Candidates(lambda _: [start], keeps_order=keeps_order)
-
-
-def _check_not_collapsed(estimator: Any, result: Fit) -> None:
+def _check_not_collapsed(estimator: Any, solution: Solution) -> None:
     """Refuse a collapsed component where the user asked for no regularisation, as scikit-learn does."""
-    is_final = result.status is FitStatus.CONVERGED
-    if result.is_collapsed and is_final and estimator.reg_covar == 0:
+    fit, family = solution.fit, solution.problem.family
+    is_final = fit.status is FitStatus.CONVERGED
+    if estimator.reg_covar == 0 and is_final and family.is_collapsed(fit.parameters.covariances):
         raise ValueError(
             "Fitting the mixture model failed because some components have ill-defined empirical "
             "covariance (for instance caused by singleton or collapsed samples). Try to decrease the "
             "number of components, increase reg_covar, or scale the input data. reg_covar=None, the "
             "default, keeps components from collapsing by a prior."
         )
-
-
-def _warn(estimator: Any, result: Fit) -> None:
-    """Issue the warnings of a result."""
-    if result.status is FitStatus.MAX_ITER and estimator.max_iter > 0:
-        warn_user(estimator.message_, NotConvergedWarning)
-    if isinstance(estimator.init_params, str) and estimator.init_params == "moments":
-        for reason in result.skipped:
-            warn_user(reason, SkippedStartWarning)
-    for warning in result.warnings:
-        warn_user(warning)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, IndexArray
 from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
@@ -12,15 +15,20 @@ from apolar.em.run import comparison_scores
 from apolar.exceptions import (
     ApolarWarning,
     CollapsedWarning,
+    ColumnWarning,
     DisagreementWarning,
     EmptyComponentWarning,
+    FarRowsWarning,
     FewRowsWarning,
+    join_names,
+    warn_user,
 )
 from apolar.mixture.parameters import WhitenedParameters, batch
 from apolar.mixture.prior import Prior
+from apolar.moments.covariance import is_constant
 from apolar.scores import adjusted_rand_index
 
-__all__ = ["few_rows_seen", "is_collapsed", "warnings_of"]
+__all__ = ["few_rows_seen", "warn_of_constant_columns", "warn_of_far_rows", "warnings_of"]
 
 
 def warnings_of(
@@ -51,7 +59,7 @@ def warnings_of(
                 "which cannot differ: ask for fewer components."
             )
         )
-    if is_collapsed(data, fit):
+    if data.family.is_collapsed(fit.parameters.covariances):
         remedy = "Use the default prior in place of prior=None, a" if prior is None else "A"
         warnings.append(
             CollapsedWarning(
@@ -69,11 +77,6 @@ def warnings_of(
     return warnings if disagreement is None else [*warnings, disagreement]
 
 
-def is_collapsed(data: Problem, fit: Fit) -> bool:
-    """Return whether a component has no variance in some direction."""
-    return data.family.is_collapsed(fit.parameters.covariances)
-
-
 def few_rows_seen(data: Problem, fit: Fit) -> str | None:
     """Return what there are too few rows for; None if there are enough."""
     n_components, n_features = fit.parameters.means.shape
@@ -83,7 +86,7 @@ def few_rows_seen(data: Problem, fit: Fit) -> str | None:
     # Spherical components have hardly any parameters but their means, which few rows suffice for.
     if data.weight + rounding < n_parameters and not data.family.is_spherical:
         return f"{data.weight:.6g} rows are fewer than the {n_parameters} parameters of this mixture."
-    if data.family.is_axis_aligned or data.family.shares_parameters:
+    if data.family.is_axis_aligned or data.family.shared:
         return None
     counts = fit.parameters.weights * data.weight
     n_few = int(np.sum(counts + rounding < n_features))
@@ -126,3 +129,32 @@ def _disagreement(
                 "covariance type or number of components."
             )
     return None
+
+
+def warn_of_far_rows(far_rows: IndexArray, has_weight: Array | None) -> None:
+    """Warn of rows that are far from all others, by their positions among the rows that have a weight."""
+    if len(far_rows):
+        numbers = far_rows if has_weight is None else np.flatnonzero(has_weight)[far_rows]
+        warn_user(FarRowsWarning(numbers.tolist()))
+
+
+def warn_of_constant_columns(mean: Array, variances: Array, names: Sequence[Any] | None, used: str) -> None:
+    """Warn once of all constant columns, unless no column varies.
+
+    Parameters
+    ----------
+    mean, variances : ndarray, shape (n_features,)
+        Of the columns.
+    names : sequence of str or None
+    used : str
+        What is done with them.
+    """
+    constant = np.flatnonzero(is_constant(mean, variances)).tolist()
+    if not constant or len(constant) == len(mean):
+        return
+    called = [str(i) if names is None else repr(str(names[i])) for i in constant]
+    columns, are = ("Columns", "are") if len(constant) > 1 else ("Column", "is")
+    warn_user(
+        f"{columns} {join_names(called)} {are} constant. {used} Remove constant columns from X.",
+        ColumnWarning,
+    )

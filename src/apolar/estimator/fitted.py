@@ -1,22 +1,35 @@
-"""The fitted state of an estimator: the only place where its fitted attributes are written and read."""
+"""The fitted state of an estimator: where its attributes are written and read, and what it says of rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from apolar._core.arrays import Array
+from apolar._core.namespaces import namespace, to_numpy
+from apolar._core.threads import one_blas_thread
+from apolar.data import ArrayRows, Rows
+from apolar.em.blocks import Block
+from apolar.em.completion import Completion
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
+from apolar.em.row_blocks import RowBlocks
 from apolar.em.run import evidence_of
-from apolar.estimator.predict import Predictor, predictor_of
-from apolar.mixture.families import Family
-from apolar.mixture.noise import noise_weights
-from apolar.mixture.parameters import MixtureParameters
+from apolar.em.whitening import Whitening, mixture_around
+from apolar.mixture.families import Family, family
+from apolar.mixture.noise import N_NOISE_PARAMETERS, append_noise, noise_weights
+from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
+from apolar.scores import FitSummary
 
-__all__ = ["FittedState", "fitted_parameters", "is_fitted_as"]
+__all__ = ["NOISE_LABEL", "FittedState"]
+
+NOISE_LABEL = -1
+"""The label of rows of noise, as in HDBSCAN."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +37,7 @@ class FittedState:
     """A mixture and how it was found: what `fit`, a stream, a file or moments leave on an estimator.
 
     Each field after the first three is the attribute of the same name with an underscore; None if it is not
-    known: the estimator then lacks the attribute.
+    known: the estimator then lacks the attribute. What predictions need is computed once.
 
     Attributes
     ----------
@@ -54,10 +67,43 @@ class FittedState:
 
     @classmethod
     def of(cls, estimator: Any) -> FittedState:
-        """Return the state of a fitted estimator: see `predictor_of`."""
-        predictor, known = predictor_of(estimator), vars(estimator)
+        """Return the state of a fitted estimator, with its attributes as they are now.
+
+        Raises
+        ------
+        NotFittedError
+            If it has not been fitted.
+        ValueError
+            If `covariance_type` has been changed since the fit.
+        """
+        known = vars(estimator)
         others = {one.name: known[f"{one.name}_"] for one in fields(cls) if f"{one.name}_" in known}
-        return cls(predictor.family, predictor.parameters, np.asarray(known["means_"]).dtype, **others)
+        state = cls.for_predictions(estimator)
+        return replace(state, dtype=np.asarray(known["means_"]).dtype, **others)
+
+    @classmethod
+    def for_predictions(cls, estimator: Any) -> FittedState:
+        """Return the state of a fitted estimator as it was set, with all that predictions need.
+
+        If attributes of the mixture were set since, it is made of these. Attributes in single precision are
+        rounded: predictions are made from the mixture before rounding. Raises the errors of `of`.
+        """
+        check_is_fitted(estimator, "weights_")
+        kind, known = family(estimator.covariance_type), vars(estimator)
+        noise, kept = known.get("noise_box_"), known.get("_state")
+        shown = [np.asarray(known[name]) for name in ("weights_", "means_", "covariances_")]
+        if isinstance(kept, cls) and kept.family == kind and kept.parameters.noise is noise:
+            own = kept.parameters.weights, kept.parameters.means, kept.parameters.covariances
+            with np.errstate(over="ignore", under="ignore"):
+                pairs = zip(own, shown, strict=True)
+                if all(np.array_equal(np.asarray(mine).astype(part.dtype), part) for mine, part in pairs):
+                    return kept
+        if shown[2].shape != kind.covariance_shape(*shown[1].shape):
+            raise ValueError(
+                f"The mixture was not fitted with covariance_type={estimator.covariance_type!r}: fit it "
+                "again."
+            )
+        return cls(kind, MixtureParameters(*(np.array(part, np.float64) for part in shown), noise))
 
     @classmethod
     def of_fit(cls, fit: Fit, problem: Problem, dtype: Any) -> FittedState:
@@ -87,24 +133,33 @@ class FittedState:
         """Whether the rows were taken to be known up to their rounding errors."""
         return self.rounding_variances is not None and bool(np.any(self.rounding_variances))
 
+    @property
+    def n_parameters(self) -> int:
+        """The number of free parameters; a noise component has two, its weight and its volume."""
+        n_parameters = self.family.n_parameters(*self.parameters.means.shape)
+        return n_parameters + (0 if self.parameters.noise is None else N_NOISE_PARAMETERS)
+
+    # --- attributes -----------------------------------------------------------------------------
+
     def set_on(self, estimator: Any) -> None:
         """Set the attributes of an estimator, whose `covariance_type` is the family."""
-        for name, value in self.attributes().items():
-            if value is None and name != "noise_box_":
-                vars(estimator).pop(name, None)
-            else:
-                setattr(estimator, name, value)
-        estimator._predictor = Predictor(self.family, self.parameters)
+        attributes = self.attributes()
+        for one in fields(self):
+            vars(estimator).pop(f"{one.name}_", None)
+        vars(estimator).update(attributes, _state=self)
 
     def attributes(self) -> dict[str, Any]:
         """Return the fitted attributes by name."""
         noise, n_features = self.parameters.noise, self.parameters.n_features
-        known = {f"{one.name}_": getattr(self, one.name) for one in fields(self)[3:]}
-        if self.rounding_variances is None:
-            known["rounding_variances_"] = np.zeros(n_features)
-        weight = 0.0 if noise is None else float(noise_weights(self.parameters.weights))
-        noise_attributes = {"noise_weight_": weight, "noise_box_": noise}
-        return self._mixture_attributes() | noise_attributes | known | {"n_features_in_": n_features}
+        others = {f"{one.name}_": getattr(self, one.name) for one in fields(self)[3:]}
+        return {
+            **self._mixture_attributes(),
+            "noise_weight_": 0.0 if noise is None else float(noise_weights(self.parameters.weights)),
+            "noise_box_": noise,
+            "rounding_variances_": np.zeros(n_features),
+            **{name: value for name, value in others.items() if value is not None},
+            "n_features_in_": n_features,
+        }
 
     def _mixture_attributes(self) -> dict[str, Any]:
         """Return the attributes of the mixture itself.
@@ -142,14 +197,101 @@ class FittedState:
         # scalar, not an array of no dimensions.
         return {name: np.array(value)[()] for name, value in double.items()}
 
+    # --- rows -----------------------------------------------------------------------------------
 
-def fitted_parameters(estimator: Any) -> MixtureParameters:
-    """Return the mixture of a fitted estimator, in the units of the data and in double precision."""
-    return predictor_of(estimator).parameters
+    @functools.cached_property
+    def whitened(self) -> tuple[Whitening, WhitenedParameters]:
+        """The whitening around the mixture, and the mixture in its coordinates."""
+        return mixture_around(self.parameters, self.family)
 
+    @functools.cached_property
+    def natural(self) -> Array:
+        """Natural parameters in whitened coordinates, shape (n_components, n_stats); the noise is last."""
+        whitening, inside = self.whitened
+        natural, noise = self.family.natural(inside), self.parameters.noise
+        return append_noise(natural, self.parameters.weights, noise, whitening.log_det)
 
-def is_fitted_as(estimator: Any, kind: Family, n_components: int, n_features: int) -> bool:
-    """Return whether an estimator holds a fitted mixture of that family and size."""
-    if not hasattr(estimator, "weights_") or estimator.means_.shape != (n_components, n_features):
-        return False
-    return np.shape(estimator.covariances_) == kind.covariance_shape(n_components, n_features)
+    @functools.cached_property
+    def completion(self) -> Completion:
+        """What the mixture says of missing values."""
+        return Completion.by_mixture(self.family, *self.whitened)
+
+    def answer(
+        self, rows: Rows, what: str, threads: int = 1, keep: Callable[[Any], Any] | None = None
+    ) -> Any:
+        """Return an answer for each row, as one array of the library and on the device of the rows.
+
+        Parameters
+        ----------
+        rows : Rows
+        what : {"labels", "probabilities", "densities"}
+        threads : int, default=1
+        keep : callable, optional
+            What to keep of the answers for a block, unless the rows are distributed.
+
+        Returns
+        -------
+        answers : array
+            Lazy for distributed rows.
+        """
+        n_components, offset = self.parameters.n_components, self.whitened[0].log_det
+        if rows.is_distributed:
+            n_columns = n_components if what == "probabilities" else None
+            dtype = np.int64 if what == "labels" else np.float64
+            return rows.map_lazily(functools.partial(self._answer_partition, what=what), n_columns, dtype)
+        natural = self.natural
+
+        def answers(block: Block) -> Any:
+            answer = block.posteriors(natural, what)
+            answer = answer + offset if what == "densities" else answer
+            answer = answer if keep is None else keep(answer)
+            return to_numpy(answer) if rows.returns_to_host else answer
+
+        with one_blas_thread():
+            parts = list(self._blocks(2).map(rows, answers, threads))
+        if rows.device_template is not None and not rows.returns_to_host:
+            # Those for rows with missing values are on the host.
+            xp, device = namespace(rows.device_template), rows.device_template.device
+            parts = [xp.asarray(p, device=device) if isinstance(p, np.ndarray) else p for p in parts]
+        values = parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
+        if self.parameters.noise is None or what == "densities":
+            return values
+        if what == "labels":
+            return namespace(values).where(values == n_components, NOISE_LABEL, values)
+        return values[:, :n_components]
+
+    def _answer_partition(self, values: Any, what: str) -> Any:
+        """Return an answer for each row of a partition, which may be empty."""
+        if values.shape[0]:
+            return self.answer(ArrayRows(values), what)
+        shape = (0, self.parameters.n_components) if what == "probabilities" else (0,)
+        return np.zeros(shape, dtype=np.int64 if what == "labels" else np.float64)
+
+    def likelihood(self, rows: Rows, threads: int = 1) -> FitSummary:
+        """Return what criteria are computed from, but the evidence, by one pass in bounded memory."""
+        natural = self.natural
+        with one_blas_thread():
+            sums = self._blocks(3).reduce(rows, lambda block: block.posteriors(natural, "sums"), threads)
+        density, certainty, weight = (float(value) for value in sums)
+        if not weight > 0:
+            raise ValueError("The weights of the rows are all zero.")
+        density += weight * self.whitened[0].log_det
+        return FitSummary(density, self.n_parameters, weight, certainty)
+
+    def logits(self, rows: Rows) -> Array:
+        """Return the logarithms of weighted densities, up to a constant, shape (n_components, n_rows)."""
+        natural = self.natural
+        parts = self._blocks(2).map(rows, lambda block: block.posteriors(natural, "logits"), 1)
+        return np.concatenate(list(parts), axis=1)[: self.parameters.n_components]
+
+    def _blocks(self, n_per_component: int) -> RowBlocks:
+        """Return how blocks are made of rows; new rows have not been checked yet."""
+        n = len(self.natural)
+        return RowBlocks(
+            self.family,
+            self.whitened[0],
+            has_noise=self.parameters.noise is not None,
+            is_checked=False,
+            n_working=n_per_component * n,
+            n_fused=n,
+        )

@@ -16,30 +16,27 @@ from apolar._core.checks import check_integer, random_generator
 from apolar._core.literals import CovarianceType, PriorName, StartName
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows
-from apolar.data.weights import as_counts
-from apolar.estimator import columns as of_columns
-from apolar.estimator.clusters import Combination, Overlap, combine, overlap
-from apolar.estimator.columns import Regression
-from apolar.estimator.fit import fit_rows
+from apolar.estimator import marginals, standard_errors
+from apolar.estimator.cluster_merging import Combination, Overlap, combine, overlap
+from apolar.estimator.fit import CallbackSupportMixin, fit_rows, with_callbacks
+from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import (
+    check_parameters,
     float_type,
     in_single_precision,
+    n_threads_of,
     open_input,
     weighted_rows,
     with_column_names,
 )
-from apolar.estimator.outliers import find_outliers
-from apolar.estimator.parameters import check_parameters, n_threads_of
-from apolar.estimator.predict import Likelihood, predictor_of
-from apolar.estimator.progress import CallbackSupportMixin, with_callbacks
-from apolar.estimator.storage import check_writable, load_model, save_model
-from apolar.estimator.stream import Stream, update_from_batch
+from apolar.estimator.model_files import check_writable, load_model, save_model
+from apolar.estimator.stream import FirstRows, Sums, update_from_batch
 from apolar.estimator.summary import Summary, summary_of
-from apolar.estimator.uncertainty import Bootstrap, StandardErrors, errors_of_model, resamples_of_model
 from apolar.mixture.families import family
 from apolar.mixture.noise import N_NOISE_PARAMETERS
 from apolar.mixture.prior import Prior
 from apolar.mixture.recovered import sample
+from apolar.scores import FitSummary
 
 __all__ = ["GaussianMixture"]
 
@@ -219,7 +216,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     evidence_: float
     noise_weight_: float
     rounding_variances_: Array
-    _stream: Stream
+    _stream: FirstRows | Sums
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -257,10 +254,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             check_writable(self.checkpoint)
         before = dict(self.__dict__)
         try:
-            counts = as_counts(sample_weight)
-            rows = open_input(self, X, counts, reset=True, min_rows=2, are_counts=True)
+            rows = open_input(self, X, sample_weight, reset=True, min_rows=2)
             with one_blas_thread(), with_column_names(self):
-                fit_rows(self, X, rows, kind, prior, weighted_rows(counts))
+                fit_rows(self, X, rows, kind, prior, weighted_rows(sample_weight))
         except BaseException:
             # A fit that fails, or is interrupted from the keyboard, leaves the estimator as it was.
             self.__dict__.clear()
@@ -300,13 +296,12 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
     def _open(self, X: Any, sample_weight: Any = None) -> Rows:
         """Return rows for a fitted mixture, read once."""
-        check_is_fitted(self)
         return open_input(self, X, sample_weight, reset=False, once=True)
 
     def _answer_rows(self, X: Any, what: str) -> Any:
         """Return an answer for each row of X, in single precision if both X and the mixture are."""
         rows = self._open(X)
-        answers = predictor_of(self).answer(rows, what, n_threads_of(self))
+        answers = FittedState.for_predictions(self).answer(rows, what, n_threads_of(self))
         is_single = self.means_.dtype == np.float32 and float_type(X) == np.float32
         return in_single_precision(answers) if is_single and what != "labels" else answers
 
@@ -369,16 +364,14 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         >>> int(gm.outliers(X).sum()), gm.outliers([[1e6, 1e6, 1e6, 1e6]])
         (0, array([ True]))
         """
-        return find_outliers(self, self._open(X), level)
+        return marginals.find_outliers(self, self._open(X), level)
 
     # --- likelihood and criteria ----------------------------------------------------------------
 
-    def _likelihood(self, X: Any, sample_weight: Any) -> Likelihood:
+    def _fit_summary(self, X: Any, sample_weight: Any) -> FitSummary:
+        """Return what criteria of X are computed from."""
         rows = self._open(X, sample_weight)
-        return predictor_of(self).likelihood(rows, n_threads_of(self))
-
-    def _criterion(self, name: str, X: Any, sample_weight: Any) -> float:
-        return self._likelihood(X, sample_weight).criteria(self.n_parameters_)[name]
+        return FittedState.for_predictions(self).likelihood(rows, n_threads_of(self))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
         """Return the mean log-density of the rows.
@@ -394,8 +387,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         -------
         score : float
         """
-        likelihood = self._likelihood(X, sample_weight)
-        return likelihood.log_likelihood / likelihood.weight
+        summary = self._fit_summary(X, sample_weight)
+        return summary.log_likelihood / summary.n_samples
 
     @property
     def n_parameters_(self) -> int:
@@ -405,7 +398,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         """
         check_is_fitted(self)
         n_parameters = family(self.covariance_type).n_parameters(*self.means_.shape)
-        return n_parameters + (0 if getattr(self, "noise_box_", None) is None else N_NOISE_PARAMETERS)
+        return n_parameters + (0 if vars(self).get("noise_box_") is None else N_NOISE_PARAMETERS)
 
     def _n_parameters(self) -> int:
         """Return `n_parameters_`, under the private name that users of scikit-learn's class rely on."""
@@ -413,15 +406,15 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
     def bic(self, X: Any, sample_weight: Any = None) -> float:
         """Return the Bayesian information criterion on X: lower is better, as in scikit-learn."""
-        return self._criterion("bic", X, sample_weight)
+        return self._fit_summary(X, sample_weight).criteria["bic"]
 
     def aic(self, X: Any, sample_weight: Any = None) -> float:
         """Return Akaike's information criterion on X: lower is better, as in scikit-learn."""
-        return self._criterion("aic", X, sample_weight)
+        return self._fit_summary(X, sample_weight).criteria["aic"]
 
     def icl(self, X: Any, sample_weight: Any = None) -> float:
         """Return the integrated completed likelihood on X: lower is better, and overlap makes it higher."""
-        return self._criterion("icl", X, sample_weight)
+        return self._fit_summary(X, sample_weight).criteria["icl"]
 
     def sample(self, n_samples: int = 1) -> tuple[Array, Array]:
         """Return rows drawn from the mixture, and their components.
@@ -445,8 +438,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         check_integer(n_samples, "n_samples", least=1)
         state = self.random_state
         rng = random_generator(state) if isinstance(state, np.random.Generator) else check_random_state(state)
-        predictor = predictor_of(self)
-        X, labels = sample(predictor.family, predictor.parameters, n_samples, rng, grouped=True)
+        fitted = FittedState.for_predictions(self)
+        X, labels = sample(fitted.family, fitted.parameters, n_samples, rng, grouped=True)
         return X.astype(self.means_.dtype, copy=False), labels
 
     # --- columns --------------------------------------------------------------------------------
@@ -476,8 +469,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         >>> gm.impute([[5.0, 3.4, np.nan, 0.2]]).round(1)
         array([[5. , 3.4, 1.4, 0.2]])
         """
-        rows = self._open(X)
-        return of_columns.impute(self, rows, float_type(X), n_draws)
+        return marginals.impute(self, self._open(X), float_type(X), n_draws)
 
     def marginal(self, columns: Any) -> Self:
         """Return the mixture of some of the columns.
@@ -493,8 +485,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             With the same number of components. Where components share a part of their covariances, such as
             the volume, those of some columns do not: each then has its own.
         """
-        check_is_fitted(self)
-        return of_columns.marginal(self, columns)
+        return marginals.marginal(self, columns)
 
     def conditional(self, columns: Any, values: Any) -> Self:
         """Return the mixture of the other columns, given the values of some.
@@ -520,10 +511,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         >>> gm.conditional([0, 1], [5.0, 3.4]).means_.shape
         (3, 2)
         """
-        check_is_fitted(self)
-        return of_columns.conditional(self, columns, values)
+        return marginals.conditional(self, columns, values)
 
-    def regress(self, columns: Any, values: Any) -> Regression:
+    def regress(self, columns: Any, values: Any) -> marginals.Regression:
         """Return the expected values of the other columns, given those of some, for many rows at a time.
 
         For each row they are the mean and the standard deviations of what `conditional` returns: regressions
@@ -554,12 +544,11 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         array([[1.5, 0.2],
                [5.1, 1.8]])
         """
-        check_is_fitted(self)
-        return of_columns.regress(self, columns, values)
+        return marginals.regress(self, columns, values)
 
     # --- uncertainty of the parameters ----------------------------------------------------------
 
-    def standard_errors(self, X: Any, sample_weight: Any = None) -> StandardErrors:
+    def standard_errors(self, X: Any, sample_weight: Any = None) -> standard_errors.StandardErrors:
         """Return standard errors of weights, means and covariances, from the observed information.
 
         Parameters
@@ -574,12 +563,11 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         errors : StandardErrors
             Its `weights`, `means` and `covariances` have the shapes of the fitted ones.
         """
-        check_is_fitted(self)
-        return errors_of_model(self, X, sample_weight)
+        return standard_errors.standard_errors(self, X, sample_weight)
 
     def bootstrap(
         self, X: Any, sample_weight: Any = None, *, n_resamples: int = 200, parametric: bool = False
-    ) -> Bootstrap:
+    ) -> standard_errors.Bootstrap:
         """Return the parameters of fits to resamples of the rows, components aligned with the fitted ones.
 
         Parameters
@@ -596,8 +584,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         resamples : Bootstrap
             With `standard_errors()` and `interval(level)`.
         """
-        check_is_fitted(self)
-        return resamples_of_model(self, X, sample_weight, n_resamples, parametric=parametric)
+        return standard_errors.bootstrap(self, X, sample_weight, n_resamples, parametric=parametric)
 
     # --- description --------------------------------------------------------------------------
 
@@ -628,7 +615,6 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         cluster  weight           x0           x1           x2           x3
               1   0.36...
         """
-        check_is_fitted(self)
         return summary_of(self, X, sample_weight)
 
     def overlap(self) -> Overlap:
@@ -654,8 +640,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
               2  <0.1%         <0.1%
               3   1.6%  <0.1%
         """
-        check_is_fitted(self)
-        return overlap(predictor_of(self))
+        return overlap(FittedState.for_predictions(self))
 
     def combine(self, X: Any, n_clusters: int | None = None) -> Combination:
         """Return the components combined into clusters, by the entropy of the clustering [baudry2010].
@@ -691,8 +676,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
                2        0    1 with 3  <-
                1        0  1+3 with 2
         """
-        rows = self._open(X)
-        return combine(self, predictor_of(self), rows, n_threads_of(self), n_clusters)
+        rows, state = self._open(X), FittedState.for_predictions(self)
+        return combine(self, state, rows, n_threads_of(self), n_clusters)
 
     def _repr_html_inner(self) -> str:
         """Return scikit-learn's diagram of the estimator, and below it the summary of a fitted one."""

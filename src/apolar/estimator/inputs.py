@@ -1,22 +1,115 @@
-"""X and sample_weight: checked by scikit-learn, or here where scikit-learn would load or refuse X."""
+"""Parameters, X and sample_weight: checked by scikit-learn, or here where it would load or refuse X."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import is_dask, namespace, to_numpy
+from apolar._core.threads import default_threads
 from apolar.data import ArrayRows, Rows, open_rows
 from apolar.data.sources import source_kind
 from apolar.data.weights import as_counts
 from apolar.exceptions import ColumnError
+from apolar.mixture.families import UNIVARIATE, Family, family
+from apolar.mixture.prior import AdaptivePrior, Prior
+from apolar.search.starts import STARTS
 
-__all__ = ["float_type", "in_single_precision", "open_input", "weighted_rows", "with_column_names"]
+__all__ = [
+    "allows_rounding",
+    "check_columns",
+    "check_parameters",
+    "float_type",
+    "in_single_precision",
+    "is_path",
+    "n_threads_of",
+    "open_input",
+    "weighted_rows",
+    "with_column_names",
+]
+
+# --- parameters ---------------------------------------------------------------------------------
+
+
+def constraints() -> dict[str, Any]:
+    """Return what scikit-learn is to check of each parameter of `GaussianMixture`.
+
+    A family is checked by `family`, whose message lists them; labels, responsibilities and given parameters
+    later, against the rows.
+    """
+    counted, whole = (Interval(Integral, least, None, closed="left") for least in (1, 0))
+    not_negative = Interval(Real, 0, None, closed="left")
+    return {
+        "n_components": [counted],
+        "covariance_type": "no_validation",
+        "init_params": [StrOptions(set(STARTS)), callable, "array-like"],
+        "n_init": [counted],
+        "max_iter": [whole],
+        "tol": [not_negative],
+        "reg_covar": [not_negative, None],
+        "prior": [StrOptions({"default", "conjugate"}), Prior, None],
+        "random_state": [whole, np.random.RandomState, np.random.Generator, None],
+        "warm_start": ["boolean", str, os.PathLike],
+        "verbose": ["verbose"],
+        "verbose_interval": [counted],
+        "weights_init": ["array-like", None],
+        "means_init": ["array-like", None],
+        "precisions_init": ["array-like", Real, None],
+        "noise": ["boolean", Interval(Real, 0, 1, closed="neither")],
+        "n_threads": [counted, None],
+        "checkpoint": [str, os.PathLike, None],
+        "checkpoint_every": [counted],
+    }
+
+
+def check_parameters(estimator: Any) -> tuple[Family, Prior | None]:
+    """Return the family and the prior of an estimator, after checking all of its parameters.
+
+    If `reg_covar` is given, it takes the place of the default prior, and there is none.
+    """
+    validate_parameter_constraints(constraints(), estimator.get_params(deep=False), type(estimator).__name__)
+    prior = estimator.prior
+    if isinstance(prior, str):
+        default = Prior() if prior == "conjugate" else AdaptivePrior()
+        prior = default if estimator.reg_covar is None else None
+    return family(estimator.covariance_type), prior
+
+
+def check_columns(estimator: Any, n_features: int) -> None:
+    """Refuse mclust's codes for data of one column if there are several."""
+    kind = estimator.covariance_type
+    if n_features > 1 and kind in UNIVARIATE:
+        raise ValueError(
+            f"Covariance type {kind!r} is for data of one column, and there are {n_features}: use "
+            f"{UNIVARIATE[kind].name!r} ({UNIVARIATE[kind].code}) for spherical components, or 'full'."
+        )
+
+
+def is_path(value: Any) -> bool:
+    """Return whether the value of a parameter is a path."""
+    return isinstance(value, str | os.PathLike)
+
+
+def n_threads_of(estimator: Any) -> int:
+    """Return the number of threads of an estimator."""
+    return default_threads() if estimator.n_threads is None else int(estimator.n_threads)
+
+
+def allows_rounding(estimator: Any) -> bool:
+    """Return whether a fit may take rows to be known up to their rounding errors: with the default prior."""
+    is_default = isinstance(estimator.prior, str) and estimator.prior == "default"
+    return is_default and estimator.reg_covar is None
+
+
+# --- X and sample_weight ------------------------------------------------------------------------
 
 
 def open_input(
@@ -27,7 +120,7 @@ def open_input(
     reset: bool,
     once: bool = False,
     min_rows: int = 1,
-    are_counts: bool = False,
+    is_batch: bool = False,
 ) -> Rows:
     """Return the rows of X, checked, without those of weight zero.
 
@@ -42,17 +135,18 @@ def open_input(
         Whether rows that can be read only once are accepted.
     min_rows : int, default=1
         The fewest rows that are accepted.
-    are_counts : bool, default=False
-        Whether weights are used as they are: they have been scaled, or belong to one of several batches, in
-        all of which they have the same meaning.
+    is_batch : bool, default=False
+        Whether weights are used as they are: they have the same meaning in all batches.
 
     Returns
     -------
     rows : Rows
     """
+    if not reset:
+        check_is_fitted(estimator)
     if type(X).__name__ == "LazyFrame":
         raise TypeError("X is a lazy table: call .collect() on it first.")
-    if not are_counts:
+    if not is_batch:
         sample_weight = as_counts(sample_weight)
     if not _fits_scikit_learn(X):
         rows = open_rows(X, sample_weight)
@@ -132,11 +226,11 @@ def with_column_names(estimator: Any) -> Iterator[None]:
         raise error.with_name(list(names)) from error
 
 
-def weighted_rows(counts: Any) -> Array | None:
+def weighted_rows(sample_weight: Any) -> Array | None:
     """Return which rows have a weight above zero; None if all have, or if the weights are of Dask."""
-    if counts is None or is_dask(counts):
+    if sample_weight is None or is_dask(sample_weight):
         return None
-    weights = to_numpy(counts)
+    weights = to_numpy(sample_weight)
     is_list = weights.ndim == 1 and weights.dtype.kind in "buif"
     return weights > 0 if is_list and not np.all(weights > 0) else None
 

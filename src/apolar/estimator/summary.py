@@ -16,7 +16,7 @@ from apolar._core.tables import (
     html_table,
     text_table,
 )
-from apolar.estimator.predict import predictor_of
+from apolar.estimator.fitted import FittedState
 from apolar.mixture.families import family
 
 __all__ = ["Summary", "headline", "summary_of"]
@@ -88,8 +88,8 @@ def headline(
 
 def summary_of(estimator: Any, X: Any, sample_weight: Any) -> Summary:
     """Return the summary of a fitted mixture, with what X adds to it if it is given."""
-    predictor, attributes = predictor_of(estimator), vars(estimator)
-    kind, parameters = predictor.family, predictor.parameters
+    state, attributes = FittedState.for_predictions(estimator), vars(estimator)
+    kind, parameters = state.family, state.parameters
     n, m = parameters.means.shape
     stored = kind.diagonals(kind.per_component(parameters.covariances))
     deviations = np.sqrt(np.broadcast_to(stored if kind.n_axes else stored[..., None], (n, m)))

@@ -14,9 +14,8 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.checks import is_missing
 from apolar.estimator import GaussianMixture
-from apolar.estimator.fitted import FittedState
-from apolar.estimator.predict import NOISE_LABEL, Likelihood
-from apolar.estimator.uncertainty import StandardErrors
+from apolar.estimator.fitted import NOISE_LABEL, FittedState
+from apolar.estimator.standard_errors import StandardErrors
 from apolar.exceptions import ColumnError, ColumnWarning, ComponentError, FarRowsWarning
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
@@ -31,7 +30,7 @@ from apolar.reports.scoring import (
     score_table,
     select_in_units,
 )
-from apolar.scores import adjusted_rand_index, error_rate, match_labels
+from apolar.scores import FitSummary, adjusted_rand_index, error_rate, match_labels
 from apolar.selection import Selection
 
 MAX_COMPONENTS = 9
@@ -282,7 +281,7 @@ def analyse(
         scores.predicted,
         scores.uncertainty,
         scores.likelihood.log_likelihood,
-        scores.likelihood.criteria(n_parameters, model.evidence_),
+        replace(scores.likelihood, n_parameters=n_parameters, log_evidence=model.evidence_).criteria,
         n_parameters,
         errors,
         no_errors,
@@ -330,7 +329,7 @@ def describe(
     scores = score_table(model, X, outlier_level)
     is_own = _is_fitted_to(model, scores.likelihood)
     # The evidence is that of the rows of the fit.
-    criteria = scores.likelihood.criteria(model.n_parameters_, model.evidence_ if is_own else np.nan)
+    criteria = replace(scores.likelihood, log_evidence=model.evidence_ if is_own else np.nan).criteria
     errors, fault = None, ""
     no_errors = "They belong to the rows that the mixture was fitted to, and these are others."
     if is_own:
@@ -360,11 +359,11 @@ def describe(
     )
 
 
-def _is_fitted_to(model: GaussianMixture, likelihood: Likelihood) -> bool:
+def _is_fitted_to(model: GaussianMixture, likelihood: FitSummary) -> bool:
     """Return whether rows are those of the fit: as many, and as likely."""
-    mean = likelihood.log_likelihood / likelihood.weight
+    mean = likelihood.log_likelihood / likelihood.n_samples
     is_same = abs(mean - model.lower_bound_) <= LIMITS.same_likelihood * max(1.0, abs(mean))
-    return bool(is_same and likelihood.weight == model.n_samples_seen_)
+    return bool(is_same and likelihood.n_samples == model.n_samples_seen_)
 
 
 def _standard_errors(

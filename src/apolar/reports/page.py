@@ -17,7 +17,7 @@ from apolar._core.arrays import Array
 from apolar._core.files import atomic_file
 from apolar._core.numbers import figures, with_error
 from apolar.estimator import GaussianMixture
-from apolar.estimator.predict import NOISE_LABEL
+from apolar.estimator.fitted import NOISE_LABEL
 from apolar.mixture.families import family
 from apolar.plots.chart import need_matplotlib
 from apolar.plots.table import TableView

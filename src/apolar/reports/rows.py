@@ -11,7 +11,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.estimator import GaussianMixture
-from apolar.estimator.predict import NOISE_LABEL
+from apolar.estimator.fitted import NOISE_LABEL
 from apolar.plots.clusters import kept_rows
 from apolar.reports.analysis import Analysis
 from apolar.reports.limits import LIMITS

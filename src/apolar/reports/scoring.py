@@ -13,13 +13,13 @@ from scipy.stats import chi2
 from apolar._core.arrays import Array
 from apolar.data import open_rows
 from apolar.estimator import GaussianMixture
-from apolar.estimator.outliers import OutlierRule
-from apolar.estimator.predict import NOISE_LABEL, Likelihood
+from apolar.estimator.fitted import NOISE_LABEL
+from apolar.estimator.marginals import OutlierRule
 from apolar.exceptions import ColumnError
 from apolar.mixture.conditional import FULL, min_distances
 from apolar.moments.covariance import is_constant, row_moments
 from apolar.reports.limits import LIMITS
-from apolar.scores import CRITERIA
+from apolar.scores import CRITERIA, FitSummary
 from apolar.selection import Selection, select
 from apolar.selection.selection_table import reason
 
@@ -145,14 +145,15 @@ class TableScores:
         As in `RowScores`.
     n_missing : ndarray of int, shape (n_features,)
         The number of missing values of each column.
-    likelihood : Likelihood
+    likelihood : FitSummary
+        Without the evidence, which is that of the rows of a fit.
     """
 
     predicted: Array
     uncertainty: Array
     outliers: Array
     n_missing: Array
-    likelihood: Likelihood
+    likelihood: FitSummary
 
 
 def score_table(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL) -> TableScores:
@@ -169,7 +170,7 @@ def score_table(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL) 
         n_missing += np.isnan(X[cut]).sum(axis=0)
         start = cut.stop
     certainty = float(np.log(1 - uncertainty).sum())
-    likelihood = Likelihood(log_likelihood, float(len(X)), certainty)
+    likelihood = FitSummary(log_likelihood, model.n_parameters_, float(len(X)), certainty)
     return TableScores(predicted, uncertainty, outliers, n_missing, likelihood)
 
 

@@ -20,16 +20,21 @@ from apolar.em.result import FitStatus, in_canonical_order
 from apolar.em.row_scale import column_units, find_far_rows, is_host_array
 from apolar.estimator import GaussianMixture
 from apolar.estimator.fit import check_memory
-from apolar.estimator.fit_warnings import few_rows_seen
+from apolar.estimator.fit_warnings import few_rows_seen, warn_of_constant_columns, warn_of_far_rows
 from apolar.estimator.fitted import FittedState
-from apolar.estimator.inputs import float_type, open_input, weighted_rows
-from apolar.estimator.parameters import allows_rounding, check_columns, check_parameters, n_threads_of
-from apolar.estimator.predict import Predictor
-from apolar.estimator.progress import warn_of_constant_columns, warn_of_far_rows
+from apolar.estimator.inputs import (
+    allows_rounding,
+    check_columns,
+    check_parameters,
+    float_type,
+    n_threads_of,
+    open_input,
+    weighted_rows,
+)
 from apolar.mixture.families import FAMILIES, UNIVARIATE, Family, family
 from apolar.moments.covariance import RowMoments, is_constant, row_moments
 from apolar.scores import CRITERIA, criterion_title
-from apolar.selection.grid import Callback, Candidate, Grid, Optimum, Task
+from apolar.selection.grid import Callback, Candidate, CandidateGrid, Optimum, Task
 from apolar.selection.selection_table import Row, Selection, reason
 
 __all__ = ["Row", "Selection", "select"]
@@ -149,7 +154,7 @@ def select(
         check_memory(fitted_family, max(numbers), rows.n_features)
     candidates = [Candidate(kind, number) for kind in by_family for number in numbers]
     with one_blas_thread():
-        grid = Grid(task, candidates)
+        grid = CandidateGrid(task, candidates)
         grid.run()
         table, models = [], {}
         for each in candidates:
@@ -191,7 +196,7 @@ def default_kinds(n_features: int) -> tuple[str, ...]:
     return tuple(
         kind.name
         for kind in every
-        if n_features <= SETTINGS.max_columns or kind.is_axis_aligned or not kind.shares_parameters
+        if n_features <= SETTINGS.max_columns or kind.is_axis_aligned or not kind.shared
     )
 
 
@@ -201,10 +206,11 @@ def _fitted_row(
     """Return the row of a fit, and its model."""
     problem, fit = optimum
     state = FittedState.of_fit(in_canonical_order(fit, problem.family, problem.whitening), problem, dtype)
-    likelihood = Predictor(problem.family, state.parameters).likelihood(task.rows, task.n_threads)
+    likelihood = state.likelihood(task.rows, task.n_threads)
     assert state.evidence is not None
+    summary = replace(likelihood, n_parameters=row.n_parameters, log_evidence=state.evidence)
     # By the names of fields of Row.
-    criteria: dict[str, Any] = likelihood.criteria(row.n_parameters, state.evidence)
+    criteria: dict[str, Any] = {**summary.criteria}
     few = None if problem.is_wide else few_rows_seen(problem, fit)
     is_stopped = fit.status is FitStatus.MAX_ITER and fit.n_iter >= task.model.max_iter
     row = replace(

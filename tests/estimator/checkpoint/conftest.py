@@ -3,7 +3,7 @@
 import pytest
 
 from apolar import GaussianMixture
-from apolar.estimator import storage
+from apolar.estimator import model_files
 
 
 @pytest.fixture
@@ -14,11 +14,11 @@ def path(tmp_path):
 @pytest.fixture
 def files(monkeypatch):
     """The models that the checkpoint holds, read after each write."""
-    models, save = [], storage.save_model
+    models, save = [], model_files.save_model
 
-    def saved(model, path):
-        save(model, path)
+    def saved(model, path, *state, **changed):
+        save(model, path, *state, **changed)
         models.append(GaussianMixture.load(path))
 
-    monkeypatch.setattr(storage, "save_model", saved)
+    monkeypatch.setattr(model_files, "save_model", saved)
     return models

@@ -9,7 +9,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from apolar import GaussianMixture
-from apolar.estimator import storage
+from apolar.estimator import model_files
 from estimator.checkpoint.fits import X, mixture
 
 
@@ -59,13 +59,13 @@ def test_the_order_of_the_user_is_kept(path, files):
 
 def test_several_runs_keep_the_best(path, files, monkeypatch):
     seen = []
-    called = storage.Checkpoint.__call__
+    called = model_files.Checkpoint.__call__
 
-    def recording(self, fit):
+    def recording(self, fit, state_of):
         seen.append(fit)
-        return called(self, fit)
+        return called(self, fit, state_of)
 
-    monkeypatch.setattr(storage.Checkpoint, "__call__", recording)
+    monkeypatch.setattr(model_files.Checkpoint, "__call__", recording)
     model = mixture(init_params="random", n_init=3, checkpoint=path, checkpoint_every=1).fit(X)
     starts = [i for i, fit in enumerate(seen) if fit.n_iter == 1 and (i == 0 or seen[i - 1] is not fit)]
     assert len(starts) == 3
@@ -100,15 +100,15 @@ def test_only_files_are_replaced(tmp_path):
 @pytest.mark.parametrize("error", [OSError("No space left on device"), ValueError("too small")])
 @pytest.mark.parametrize("last", [3, 10**6])
 def test_a_write_that_fails_is_warned_of_once_and_the_fit_goes_on(path, monkeypatch, error, last):
-    calls, save = [], storage.save_model
+    calls, save = [], model_files.save_model
 
-    def fails(model, path):
+    def fails(model, path, *state, **changed):
         calls.append(path)
         if 2 <= len(calls) <= last:
             raise error
-        save(model, path)
+        save(model, path, *state, **changed)
 
-    monkeypatch.setattr(storage, "save_model", fails)
+    monkeypatch.setattr(model_files, "save_model", fails)
     with pytest.warns(UserWarning, match=f"fit.npz could not be written: {error}.*goes on") as caught:
         model = mixture(checkpoint=path).fit(X)
     assert len(caught) == 1

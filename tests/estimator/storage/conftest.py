@@ -2,7 +2,7 @@
 
 import pytest
 
-from apolar.estimator.storage import save_model
+from apolar.estimator.model_files import save_model
 from estimator.storage.models import fit
 
 

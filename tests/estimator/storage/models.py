@@ -6,7 +6,7 @@ import numpy as np
 
 from apolar import GaussianMixture
 from apolar._core.files import load_arrays, save_arrays
-from apolar.estimator import storage
+from apolar.estimator import model_files
 from mixtures import FAMILY_NAMES
 
 RNG = np.random.default_rng(0)
@@ -37,12 +37,12 @@ def is_same_model(first, second):
 
 def rewrite_arrays(path, **changes):
     """Rewrite a model file with some arrays changed, under a checksum that fits."""
-    arrays = load_arrays(path, storage.MODEL_FORMAT, storage.MODEL_VERSION, "a model")
+    arrays = load_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION, "a model")
     for name, value in changes.items():
         arrays[name] = np.asarray(value)
-    save_arrays(path, storage.MODEL_FORMAT, storage.MODEL_VERSION, arrays)
+    save_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION, arrays)
 
 
 def rewrite_parameters(path, **changes):
-    arrays = load_arrays(path, storage.MODEL_FORMAT, storage.MODEL_VERSION, "a model")
+    arrays = load_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION, "a model")
     rewrite_arrays(path, parameters=json.dumps(json.loads(str(arrays["parameters"])) | changes))

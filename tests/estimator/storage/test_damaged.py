@@ -9,8 +9,8 @@ import pytest
 import apolar
 from apolar import GaussianMixture
 from apolar._core.files import save_arrays
-from apolar.estimator import storage
-from apolar.estimator.storage import load_model
+from apolar.estimator import model_files
+from apolar.estimator.model_files import load_model
 from estimator.storage.models import X
 
 
@@ -89,10 +89,12 @@ def test_other_files_are_refused(path):
     np.savez(path.with_suffix(".npz"), a=X)
     with pytest.raises(ValueError, match="does not say what it is"):
         load_model(GaussianMixture, path.with_suffix(".npz"))
-    save_arrays(path, storage.MODEL_FORMAT, storage.MODEL_VERSION + 1, {})
-    with pytest.raises(ValueError, match=f"version {storage.MODEL_VERSION + 1}; .* release that wrote it"):
+    save_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION + 1, {})
+    with pytest.raises(
+        ValueError, match=f"version {model_files.MODEL_VERSION + 1}; .* release that wrote it"
+    ):
         load_model(GaussianMixture, path)
-    save_arrays(path, storage.MODEL_FORMAT, storage.MODEL_VERSION, {"parameters": np.array("{}")})
+    save_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION, {"parameters": np.array("{}")})
     with pytest.raises(ValueError, match="it has no apolar, .*weights_"):
         load_model(GaussianMixture, path)
 

@@ -9,9 +9,9 @@ import pytest
 
 from apolar import GaussianMixture, Prior
 from apolar._core.files import load_arrays
-from apolar.estimator import storage
-from apolar.estimator.parameters import PARAMETERS
-from apolar.estimator.storage import load_model, save_model
+from apolar.estimator import model_files
+from apolar.estimator.inputs import constraints
+from apolar.estimator.model_files import load_model, save_model
 from estimator.storage.models import KINDS, X, fit, is_same_model, rewrite_arrays
 
 
@@ -29,7 +29,7 @@ def test_a_round_trip_is_exact(tmp_path, kind):
 
 
 def test_every_parameter_is_checked():
-    assert set(PARAMETERS) == set(GaussianMixture().get_params())
+    assert set(constraints()) == set(GaussianMixture().get_params())
 
 
 def test_names_of_columns_come_back(tmp_path):
@@ -81,7 +81,7 @@ def test_a_stream_goes_on_after_loading(tmp_path):
 
 
 def test_a_parameter_that_is_not_named_has_its_default(path):
-    arrays = load_arrays(path, storage.MODEL_FORMAT, storage.MODEL_VERSION, "a model")
+    arrays = load_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION, "a model")
     parameters = json.loads(str(arrays["parameters"]))
     del parameters["n_threads"], parameters["init_params"]
     rewrite_arrays(path, parameters=json.dumps(parameters))

@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from apolar import GaussianMixture, MomentSketch
-from apolar.estimator.storage import load_model, save_model
+from apolar.estimator.model_files import load_model, save_model
 from estimator.storage.models import X, fit, is_same_model
 
 
@@ -27,9 +27,9 @@ def test_an_unfitted_model_is_not_saved(tmp_path):
     [
         ({"n_components": 3}, r"weights_ must be float64 of shape \(3,\)"),
         ({"covariance_type": "tied"}, "was not fitted with covariance_type=.tied."),
-        ({"init_params": np.array([object()])}, "init_params cannot be written as text"),
-        ({"means_init": [[np.nan] * 3] * 2}, "means_init cannot be written as text"),
-        ({"random_state": "seed"}, "random_state must be an integer"),
+        ({"init_params": np.array([object()])}, "Circular reference|JSON"),
+        ({"means_init": [[np.nan] * 3] * 2}, "not JSON compliant"),
+        ({"random_state": "seed"}, "random_state"),
     ],
 )
 def test_a_model_that_could_not_be_read_is_not_saved(tmp_path, parameters, message):

@@ -1,26 +1,28 @@
-"""What a fitted mixture says about some columns: alone, given the others, and in place of missing values."""
+"""What a fitted mixture says of rows and columns: marginals, regressions, missing values, outliers."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
+from scipy.stats import chi2
 
 from apolar._core.arrays import Array
-from apolar._core.checks import check_integer, numeric_array, random_generator
+from apolar._core.checks import check_fraction, check_integer, numeric_array, random_generator
 from apolar._core.namespaces import to_device_of
-from apolar.data import Rows, open_rows
+from apolar._core.threads import one_blas_thread
+from apolar.data import Rows, on_checked, open_rows
 from apolar.em.completion import Completion, as_float64_rows
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import float_type
-from apolar.estimator.predict import Predictor, map_rows, predictor_of
+from apolar.mixture.conditional import min_distances
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters
 
-__all__ = ["Regression", "conditional", "impute", "marginal", "regress"]
+__all__ = ["OutlierRule", "Regression", "conditional", "find_outliers", "impute", "marginal", "regress"]
 
 Model = TypeVar("Model")
 
@@ -44,57 +46,142 @@ class Regression:
     deviations: Array
 
 
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def _map_rows(rows: Rows, function: Callable[[Array], Any], *, n_working: int = 0, axis: int = 0) -> Any:
+    """Return a function of the values of rows, some of which may be missing, computed on the host in chunks.
+
+    Parameters
+    ----------
+    rows : Rows
+        Not distributed.
+    function : callable
+        Takes values, shape (n, n_features), and returns an array with n entries along `axis`.
+    n_working : int, default=0
+        The working memory of the function per row, in numbers.
+    axis : int, default=0
+    """
+    of_chunk = on_checked(lambda block, _: function(block), allows_missing=True)
+    chunk_rows = functools.partial(Rows.chunk_rows, n_working=n_working)
+    with one_blas_thread():
+        parts = list(rows.on_host().map(of_chunk, chunk_rows=chunk_rows))
+    return np.concatenate(parts, axis=axis)
+
+
+@dataclass(frozen=True, eq=False)
+class OutlierRule:
+    """The distance from every component above which a row is an outlier.
+
+    Attributes
+    ----------
+    means : ndarray, shape (n_components, n_features)
+    covariances : ndarray, shape (n_components, n_features), or with one more axis
+        Variances of the columns, or matrices.
+    tail : float
+        The probability that a row of the mixture is as far from its component.
+    is_cluster : ndarray of bool, shape (n_components,)
+        Which components count: one that a single row has for itself is not a cluster.
+    """
+
+    means: Array
+    covariances: Array
+    tail: float
+    is_cluster: Array
+
+    @classmethod
+    def of(cls, estimator: Any, level: float) -> Self:
+        """Return the rule of a fitted mixture; `level` is for all rows of the fit together."""
+        check_fraction(level, "level")
+        state = FittedState.for_predictions(estimator)
+        kind, parameters = state.family, state.parameters
+        shape = parameters.means.shape
+        if kind.is_axis_aligned:
+            variances = kind.diagonals(kind.per_component(parameters.covariances))
+            covariances = np.broadcast_to(variances.reshape(len(variances), -1), shape)
+        else:
+            covariances = kind.matrices(parameters.covariances, *shape)
+        n_rows = max(float(estimator.n_samples_seen_), 1.0)
+        is_cluster = np.round(n_rows * parameters.weights) > 1
+        tail = float(-np.expm1(np.log1p(-level) / n_rows))
+        return cls(parameters.means, covariances, tail, is_cluster | ~is_cluster.any())
+
+    def __call__(self, X: Array) -> Array:
+        """Return whether each row is an outlier, shape (n_samples,)."""
+        means, covariances = self.means[self.is_cluster], self.covariances[self.is_cluster]
+        distances, n_observed = min_distances(means, covariances, np.asarray(X, dtype=np.float64))
+        limits = chi2.isf(self.tail, np.arange(1, X.shape[1] + 1))
+        return distances > np.concatenate([[np.inf], limits])[n_observed]
+
+
+def find_outliers(estimator: Any, rows: Rows, level: float) -> Any:
+    """Return whether each row is an outlier, shape (n_samples,); a lazy array for distributed rows."""
+    if rows.is_sparse:
+        raise TypeError("X is sparse: call outliers for X.toarray(), a part of the rows at a time.")
+    rule = OutlierRule.of(estimator, level)
+    return rows.map_lazily(rule, None, np.bool_) if rows.is_distributed else _map_rows(rows, rule)
+
+
 def impute(model: Any, rows: Rows, dtype: np.dtype[Any], n_draws: int | None) -> Any:
     """Return rows with their missing values replaced by expected values, or by draws."""
     if n_draws is not None:
         check_integer(n_draws, "n_draws", least=1)
     if rows.is_sparse:
         raise TypeError("X is sparse, and none of its values can be missing: there is nothing to impute.")
-    completion, rng = predictor_of(model).completion, random_generator(model.random_state)
+    rng = None if n_draws is None else random_generator(model.random_state)
+    completion = FittedState.for_predictions(model).completion
+    # Not a function within this one: Dask wants to know whether two tasks are the same.
+    filled = functools.partial(_filled, completion, dtype, n_draws, rng)
+    if rows.is_distributed and n_draws is not None:
+        raise ValueError("n_draws is for rows in memory: call impute for each partition.")
     if rows.is_distributed:
-        if n_draws is not None:
-            raise ValueError("n_draws is for rows in memory: call impute for each partition.")
-        # Not a function within this one: Dask wants to know whether two tasks are the same.
-        expected = functools.partial(_fill_partition, completion, dtype)
-        return rows.map_lazily(expected, rows.n_features, dtype)
-
-    def drawn(values: Array) -> Array:
-        return np.stack([completion.draw(values, rng) for _ in range(n_draws or 0)])
-
-    out = map_rows(rows, completion.impute if n_draws is None else drawn, axis=-2)
-    with np.errstate(over="ignore"):
-        cast = out.astype(dtype, copy=False)
-    # In double precision if values leave the range of single precision.
-    out = cast if np.all(np.isfinite(cast)) else out
+        return rows.map_lazily(filled, rows.n_features, dtype)
+    out = _map_rows(rows, filled, axis=-2)
     is_elsewhere = rows.device_template is not None and not rows.returns_to_host
     return to_device_of(out, rows.device_template) if is_elsewhere else out
 
 
-def _fill_partition(completion: Completion, dtype: np.dtype[Any], values: Array) -> Array:
-    return completion.impute(values).astype(dtype, copy=False)
+def _filled(
+    completion: Completion,
+    dtype: np.dtype[Any],
+    n_draws: int | None,
+    rng: np.random.Generator | None,
+    values: Array,
+) -> Array:
+    """Return rows without missing values, in double precision if they leave the range of the type."""
+    if rng is None:
+        out = completion.impute(values)
+    else:
+        out = np.stack([completion.draw(values, rng) for _ in range(n_draws or 0)])
+    with np.errstate(over="ignore"):
+        cast = out.astype(dtype, copy=False)
+    return cast if np.all(np.isfinite(cast)) else out
+
+
+# --- columns ------------------------------------------------------------------------------------
 
 
 def marginal(model: Model, columns: Any) -> Model:
     """Return the mixture of some of the columns."""
-    predictor, chosen = predictor_of(model), _column_numbers(model, columns)
-    weights, means = predictor.parameters.weights, predictor.parameters.means[:, chosen]
-    kind, covariances = _without_shared_parts(predictor)
+    state, chosen = FittedState.for_predictions(model), _column_numbers(model, columns)
+    weights, means = state.parameters.weights, state.parameters.means[:, chosen]
+    kind, covariances = _without_shared_parts(state)
     marginal = MixtureParameters(weights, means, kind.marginal(covariances, chosen))
     return _with_columns(model, kind, marginal, chosen)
 
 
 def conditional(model: Model, columns: Any, values: Any) -> Model:
     """Return the mixture of the other columns, given the values of some."""
-    predictor, given = predictor_of(model), _column_numbers(model, columns)
+    state, given = FittedState.for_predictions(model), _column_numbers(model, columns)
     x = numeric_array(np.atleast_1d(np.asarray(values, dtype=object)).astype(np.float64), "values")
     if x.shape != (len(given),):
         raise ValueError(f"values must hold {len(given)} numbers, one for each column; got shape {x.shape}.")
-    others, completion = _other_columns(predictor.parameters.n_features, given), predictor.completion
-    row = np.full((1, predictor.parameters.n_features), np.nan)
+    others, completion = _other_columns(state.parameters.n_features, given), state.completion
+    row = np.full((1, state.parameters.n_features), np.nan)
     row[0, given] = x
     ((part, components, responsibilities),) = completion.parts(row)
     means, units = part.expectations(components)[:, 0, others], completion.units[others]
-    kind, covariances = _without_shared_parts(predictor)
+    kind, covariances = _without_shared_parts(state)
     if kind.is_axis_aligned:
         covariances = kind.marginal(covariances, others)
     else:
@@ -106,7 +193,7 @@ def conditional(model: Model, columns: Any, values: Any) -> Model:
 
 def regress(model: Any, columns: Any, values: Any) -> Regression:
     """Return the expected values of the other columns, given those of some, and their deviations."""
-    completion, given = predictor_of(model).completion, _column_numbers(model, columns)
+    completion, given = FittedState.for_predictions(model).completion, _column_numbers(model, columns)
     others = _other_columns(model.n_features_in_, given)
     if len(given) == 1 and np.ndim(values) == 1 and not hasattr(values, "columns"):
         values = np.asarray(values).reshape(-1, 1)
@@ -129,7 +216,7 @@ def regress(model: Any, columns: Any, values: Any) -> Regression:
         moments = completion.impute(full), np.sqrt(completion.variances(full))
         return np.stack([moment[:, others] for moment in moments])
 
-    moments = map_rows(rows, described, n_working=4 * model.n_features_in_, axis=1)
+    moments = _map_rows(rows, described, n_working=4 * model.n_features_in_, axis=1)
     return Regression(tuple(others), *moments.astype(float_type(values), copy=False))
 
 
@@ -152,9 +239,9 @@ def _with_columns(model: Any, kind: Family, parameters: MixtureParameters, colum
     return made
 
 
-def _without_shared_parts(predictor: Predictor) -> tuple[Family, Array]:
+def _without_shared_parts(state: FittedState) -> tuple[Family, Array]:
     """Return the family of some columns of the components, and all covariances as it stores them."""
-    kind, covariances = predictor.family, predictor.parameters.covariances
+    kind, covariances = state.family, state.parameters.covariances
     return (kind, covariances) if kind.shares_covariance else (kind.untied, kind.per_component(covariances))
 
 

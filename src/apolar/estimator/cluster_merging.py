@@ -16,7 +16,7 @@ from apolar._core.namespaces import namespace, to_numpy
 from apolar._core.numbers import figures
 from apolar._core.tables import Displayed, TableCells
 from apolar.data import ArrayRows, Rows
-from apolar.estimator.predict import NOISE_LABEL, Predictor
+from apolar.estimator.fitted import NOISE_LABEL, FittedState
 
 __all__ = ["Combination", "Group", "Overlap", "combine", "elbow", "overlap"]
 
@@ -107,20 +107,20 @@ def _percentage(probability: float) -> str:
     return "<0.1%" if probability < 0.0005 else f"{100 * float(probability):.1f}%"
 
 
-def overlap(predictor: Predictor) -> Overlap:
+def overlap(state: FittedState) -> Overlap:
     """Return how much the components of a mixture overlap.
 
     Bhattacharyya coefficients are closed forms, and so is misclassification where components share their
     covariance. Elsewhere a standard normal Sobol sequence is mapped to each component, and its points are put
     into one of two components by their weighted densities.
     """
-    parameters, kind = predictor.parameters, predictor.family.untied
+    parameters, kind = state.parameters, state.family.untied
     means, (n, m) = parameters.means, parameters.means.shape
-    stored = predictor.family.per_component(parameters.covariances)
+    stored = state.family.per_component(parameters.covariances)
     covariances = np.broadcast_to(stored, (n, *stored.shape[1:]))
     log_dets, log_weights = kind.log_det(covariances, m), np.log(np.maximum(parameters.weights, MIN_WEIGHT))
     coefficients, shares, errors = np.eye(n), np.zeros((n, n)), np.zeros((n, n))
-    is_shared = predictor.family.shares_covariance
+    is_shared = state.family.shares_covariance
     points = np.zeros((1, m)) if is_shared else _normal_points(m)
     roots = kind.root(covariances)
     for i in range(n):
@@ -134,7 +134,7 @@ def overlap(predictor: Predictor) -> Overlap:
                 put = ndtr(ratios / lengths - lengths / 2)
             shares[i] = np.where(lengths > 0, put, (1 + np.sign(ratios)) / 2)
         else:
-            logits = predictor.logits(ArrayRows(means[i] + kind.times(roots[i], points)))
+            logits = state.logits(ArrayRows(means[i] + kind.times(roots[i], points)))
             shares[i] = np.mean(logits > logits[i], axis=1)
             errors[i] = np.sqrt(shares[i] * (1 - shares[i]) / len(points))
     np.fill_diagonal(shares, 0.0)
@@ -235,14 +235,14 @@ class Combination(Displayed):
 
 
 def combine(
-    mixture: Any, predictor: Predictor, rows: Rows, threads: int, n_clusters: int | None
+    mixture: Any, state: FittedState, rows: Rows, threads: int, n_clusters: int | None
 ) -> Combination:
     """Return the components of a mixture, combined into clusters by entropy [baudry2010].
 
     In each step the two clusters are combined that lower the entropy of the clustering most. Rows are read
     once; the probabilities of those that are in doubt are kept.
     """
-    posteriors = predictor.answer(rows, "probabilities", threads, _keep_doubtful)
+    posteriors = state.answer(rows, "probabilities", threads, _keep_doubtful)
     posteriors = np.asarray(posteriors if rows.is_distributed else to_numpy(posteriors), dtype=np.float64)
     merges, entropies = _merge_steps(posteriors)
     chosen = elbow(entropies) if n_clusters is None else n_clusters

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,36 +11,27 @@ from scipy.optimize import linear_sum_assignment
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.checks import check_fraction, check_integer, random_generator
 from apolar._core.numbers import figures
-from apolar._core.tables import SHOWN_CLUSTERS, SHOWN_COLUMNS, cluster_table, html_table
+from apolar._core.tables import SHOWN_CLUSTERS, SHOWN_COLUMNS, Displayed, TableCells, cluster_table
 from apolar._core.threads import one_blas_thread
-from apolar.data import CHUNK_SIZE, open_rows
-from apolar.data.rows import SelectedRows
+from apolar.data import CHUNK_SIZE, Rows, open_rows
+from apolar.data.rows import WeightedRows
 from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
-from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.run import Stop, run
-from apolar.estimator.fitted import FittedState, fitted_parameters
-from apolar.estimator.inputs import open_input
-from apolar.estimator.parameters import check_parameters, n_threads_of
+from apolar.estimator.fit import problem_of
+from apolar.estimator.fitted import FittedState
+from apolar.estimator.inputs import check_parameters, open_input
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture.families import Family
 from apolar.mixture.noise import noise_weights
-from apolar.mixture.parameters import MixtureParameters, SufficientStats, WhitenedParameters, batch
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.mixture.recovered import sample
 from apolar.moments.covariance import is_constant, row_moments
 
-__all__ = [
-    "Bootstrap",
-    "Interval",
-    "StandardErrors",
-    "bootstrap",
-    "errors_of_model",
-    "resamples_of_model",
-    "standard_errors",
-]
+__all__ = ["Bootstrap", "Interval", "StandardErrors", "bootstrap", "standard_errors"]
 
 # The step of central differences, in deviations of a component and in logarithms of weights: a compromise
 # between their error, of the order of its square, and that of rounding, of the order of its inverse.
@@ -49,71 +39,10 @@ GRADIENT_STEP = 1e-4
 # A direction with less than this fraction of the largest information counts as flat: central differences
 # are not more accurate than that.
 FLAT = 1e-6
-# How far a mixture may be from the maximum, in standard errors. At 1, half a unit of log-likelihood is left
-# to gain.
-MAX_AWAY = 1.0
-# A component of exactly one row has a count of one up to rounding, which grows with the number of rows, and
-# stays far below this tolerance.
-MIN_ROWS_HELD = 1 - 1e-6
-
-
-def errors_of_model(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
-    """Return standard errors of a fitted estimator, from the observed information of the rows of its fit."""
-    data, prior = _problem_of_fit(model, X, sample_weight)
-    # The whitening was made of these moments: no other pass over the rows is needed.
-    moments = row_moments(data.rows, allows_missing=True) if data.scale is None else data.scale
-    constant = np.flatnonzero(is_constant(moments.mean, moments.variances))
-    if len(constant):
-        # Its variance is at its floor.
-        problem = "is constant: its variance has no standard error. Fit without it."
-        raise ColumnError(int(constant[0]), problem)
-    with one_blas_thread():
-        return standard_errors(data, fitted_parameters(model), prior)
-
-
-def resamples_of_model(
-    model: Any, X: Any, sample_weight: Any, n_resamples: int, *, parametric: bool
-) -> Bootstrap:
-    """Return fits of a fitted estimator to resamples of the rows of its fit."""
-    data, prior = _problem_of_fit(model, X, sample_weight, is_drawn=parametric)
-    with one_blas_thread():
-        return bootstrap(
-            data,
-            fitted_parameters(model),
-            prior,
-            rng=random_generator(model.random_state),
-            n_resamples=n_resamples,
-            parametric=parametric,
-            tol=max(model.tol, 1e-9),
-            max_iter=max(model.max_iter, 1),
-        )
-
-
-def _problem_of_fit(
-    model: Any, X: Any, sample_weight: Any, *, is_drawn: bool = False
-) -> tuple[Problem, Prior | None]:
-    """Return the rows of a fit, on the host and whitened as in the fit, and its prior.
-
-    Rows that are drawn from the mixture are not rounded: with `is_drawn`, they have no rounding errors.
-    """
-    kind, prior = check_parameters(model)
-    state = FittedState.of(model)
-    if prior is not None:
-        # Zero if the fit had no use for a prior that adapts to the rows, or is from a file without it.
-        prior = prior.of_strength(state.shrinkage)
-    rows = open_input(model, X, sample_weight, reset=False).on_host()
-    data = Problem(rows, kind, threads=n_threads_of(model), measurement=model.reg_covar or 0.0)
-    box = state.parameters.noise
-    if box is not None:
-        data = with_noise_component(data, model.noise or model.noise_weight_, box)
-    if state.rounding_variances is not None and state.is_rounded and not is_drawn:
-        data = data.replace(measurement=np.asarray(state.rounding_variances))
-        return data, data.prior_for(prior)
-    return data, prior
 
 
 @dataclass(frozen=True, eq=False)
-class StandardErrors:
+class StandardErrors(Displayed):
     """The standard errors of the parameters of a mixture, in the units of the data.
 
     Attributes
@@ -137,12 +66,11 @@ class StandardErrors:
     information_condition: float | None
     noise_weight: float = 0.0
 
-    def _repr_html_(self) -> str:
-        """Return the errors of weights and means for notebooks."""
-        return self.html_table("Standard errors of the weights and means")
+    def _display(self) -> tuple[str, TableCells]:
+        return self.table("Standard errors of the weights and means")
 
-    def html_table(self, title: str) -> str:
-        """Return the errors of weights and means as HTML, below them a title."""
+    def table(self, title: str) -> tuple[str, TableCells]:
+        """Return the whole title of a table of the errors of weights and means, and the table."""
         n_clusters, n_features = self.means.shape
         shown = range(min(n_clusters, SHOWN_CLUSTERS))
         table = cluster_table(
@@ -154,10 +82,8 @@ class StandardErrors:
             lambda k, j: figures(float(self.means[k, j]), 2),
             SHOWN_COLUMNS,
         )
-        rest = (
-            "" if n_clusters <= SHOWN_CLUSTERS else f" of the first {SHOWN_CLUSTERS} of {n_clusters} clusters"
-        )
-        return html_table(*table, f"{title}{rest}; those of the covariances are in .covariances.")
+        rest = "" if n_clusters == len(shown) else f" of the first {len(shown)} of {n_clusters} clusters"
+        return f"{title}{rest}; those of the covariances are in .covariances.", table
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +106,7 @@ class Interval:
 
 
 @dataclass(frozen=True, eq=False)
-class Bootstrap:
+class Bootstrap(Displayed):
     """Mixtures fitted to resamples, in the units of the data.
 
     Attributes
@@ -202,11 +128,10 @@ class Bootstrap:
     converged: Array
     has_noise: bool = False
 
-    def _repr_html_(self) -> str:
-        """Return the deviations over the resamples for notebooks."""
+    def _display(self) -> tuple[str, TableCells]:
         not_converged = int(np.count_nonzero(~self.converged))
         note = f" ({not_converged} did not converge)" if not_converged else ""
-        return self.standard_errors().html_table(f"Deviations over {len(self.weights)} resamples{note}")
+        return self.standard_errors().table(f"Deviations over {len(self.weights)} resamples{note}")
 
     def standard_errors(self) -> StandardErrors:
         """Return the standard deviations over the resamples."""
@@ -236,12 +161,32 @@ class Bootstrap:
         return Interval(level, *(np.quantile(array, ends, axis=0) for array in arrays))
 
 
+def _problem_of_fit(
+    model: Any, X: Any, sample_weight: Any, *, is_drawn: bool = False
+) -> tuple[FittedState, Problem, Prior | None]:
+    """Return the state of a fit, its rows, on the host and whitened as they were, and its prior.
+
+    Rows that are drawn from the mixture are not rounded: with `is_drawn`, they have no rounding errors.
+    """
+    kind, prior = check_parameters(model)
+    state = FittedState.of(model)
+    if prior is not None:
+        # Zero if the fit had no use for a prior that adapts to the rows, or is from a file without it.
+        prior = prior.of_strength(state.shrinkage)
+    rows, box = open_input(model, X, sample_weight, reset=False).on_host(), state.parameters.noise
+    noise = 0.0 if box is None else model.noise or model.noise_weight_
+    problem = problem_of(model, rows, kind, noise, box)
+    if state.rounding_variances is not None and state.is_rounded and not is_drawn:
+        problem = problem.replace(measurement=np.asarray(state.rounding_variances))
+        prior = problem.prior_for(prior)
+    return state, problem, prior
+
+
 # --- the information ----------------------------------------------------------------------------
 
 
-def standard_errors(
-    data: Problem, parameters: MixtureParameters, prior: Prior | None = None
-) -> StandardErrors:
+@one_blas_thread()
+def standard_errors(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
     """Return standard errors of a fitted mixture from the observed information.
 
     The information is minus the Hessian of the log-likelihood, without the prior, at the mixture. It is that
@@ -257,13 +202,9 @@ def standard_errors(
 
     Parameters
     ----------
-    data : Problem
+    model : GaussianMixture
+    X, sample_weight : object
         The rows that the mixture was fitted to, with their weights: one of weight 2 counts as two rows.
-    parameters : MixtureParameters
-        One mixture, in the units of the data.
-    prior : Prior or None, default=None
-        The prior of the fit. It only serves to check that the mixture is at the maximum of what was fitted,
-        and is not part of the information.
 
     Returns
     -------
@@ -273,18 +214,19 @@ def standard_errors(
     ------
     ValueError
         If the mixture is not near a maximum, or the rows do not determine its parameters; the message says
-        which, and what to do. A ComponentError if that is due to one component.
+        which, and what to do. A ComponentError if that is due to one component, a ColumnError if it is due to
+        a column.
     """
-    family, whitened = data.family, data.whitening.transform_parameters(parameters)
-    _check_components(data, whitened)
-    coordinates = data.coordinates(whitened)
+    state, problem, prior = _problem_of_fit(model, X, sample_weight)
+    _check_columns_vary(problem.rows)
+    family, whitened = problem.family, problem.whitening.transform_parameters(state.parameters)
+    _check_components(problem, whitened)
+    coordinates = problem.coordinates(whitened)
     positions = coordinates_of_components(family, whitened.n_components, whitened.n_features)
-    stats = data.e_step(whitened[None])[0][0]
-    known, slopes = _slopes(data, coordinates, positions, stats)
-    if data.is_incomplete:
-        information = _observed_information(data, coordinates, whitened.weights)
-    else:
-        information = known - _lost(data, whitened, positions, slopes[:, :, : data.n_stats])
+    stats = problem.e_step(whitened[None])[0][0]
+    information, slopes = _slopes(problem, coordinates, positions, stats)
+    if not problem.is_incomplete:
+        information -= _lost(problem, coordinates, positions, slopes[:, :, : problem.n_stats])
     # Along the null direction the mixture does not change, and the information is zero. One is added there,
     # so that the information of known components is the identity; this changes no standard error.
     null_direction = coordinates.null_direction / np.linalg.norm(coordinates.null_direction)
@@ -296,37 +238,45 @@ def standard_errors(
         )
     values, vectors = np.linalg.eigh((information + information.T) / 2)
     _check_maximum(values, vectors[:, 0], positions)
+    # The prior only serves to check that this is the maximum of what was fitted: it is no information.
     adapted = None if prior is None else prior.adapted_to(family, stats)
     gradient = coordinates.gradient(coordinates.origin, whitened, stats, adapted)
+    # In standard errors. At one, half a unit of log-likelihood is left to gain.
     away = float(np.linalg.norm(vectors.T @ gradient / np.sqrt(values)))
-    if not away <= MAX_AWAY:
+    if not away <= 1:
         raise ValueError(
             f"The mixture is {away:.2g} standard errors from the maximum on these rows. Pass the rows and "
             "the weights of the fit; if they are those, fit with more iterations or a smaller tolerance."
         )
     inverse = (vectors / values) @ vectors.T
-    weights, means, covariances = _errors(inverse, whitened, data, positions, slopes[:, :, data.n_stats :])
-    condition, r = float(values[-1] / values[0]), whitened.n_components
-    return StandardErrors(
-        weights[:r], means, covariances, condition, float(weights[r]) if coordinates.has_noise else 0.0
-    )
+    errors = _errors(inverse, whitened, problem, positions, slopes[:, :, problem.n_stats :])
+    return replace(errors, information_condition=float(values[-1] / values[0]))
 
 
-def _check_components(data: Problem, whitened: WhitenedParameters) -> None:
+def _check_columns_vary(rows: Rows) -> None:
+    """Refuse constant columns: their variances are at their floor."""
+    moments = row_moments(rows, allows_missing=True)
+    constant = np.flatnonzero(is_constant(moments.mean, moments.variances))
+    if len(constant):
+        problem = "is constant: its variance has no standard error. Fit without it."
+        raise ColumnError(int(constant[0]), problem)
+
+
+def _check_components(problem: Problem, whitened: WhitenedParameters) -> None:
     """Refuse components that hold less than one row, or are flat."""
-    family, counts = data.family, whitened.weights * data.weight
+    family, counts = problem.family, whitened.weights * problem.weight
     smallest = int(np.argmin(counts))
-    # The local coordinates take the count of a component to be at least one row.
-    if not counts[smallest] >= MIN_ROWS_HELD:
+    # The local coordinates take the count of a component to be at least one row. That of a component of
+    # exactly one row is one up to rounding, which grows with the number of rows, and stays far below this.
+    if not counts[smallest] >= 1 - FLAT:
         # A count just below one, rounded, would be shown as 1.
         shown = min(counts[smallest], 0.99)
-        problem = f"holds {shown:.2g} rows, too few to determine its parameters. Fit with fewer components."
-        raise ComponentError(smallest, problem)
+        fault = f"holds {shown:.2g} rows, too few to determine its parameters. Fit with fewer components."
+        raise ComponentError(smallest, fault)
     if family.is_collapsed(whitened.covariances):
         matrices = family.matrices(whitened.covariances, *whitened.means.shape)
-        narrowest = int(np.argmin(np.linalg.eigvalsh(matrices)[:, 0]))
         raise ComponentError(
-            narrowest,
+            int(np.argmin(np.linalg.eigvalsh(matrices)[:, 0])),
             "has collapsed: it has no variance in some direction. Fit with the default prior, or ask for "
             "fewer components.",
         )
@@ -365,16 +315,18 @@ def _check_maximum(values: Array, direction: Array, positions: IndexArray) -> No
 
 
 def _slopes(
-    data: Problem, coordinates: LocalCoordinates, positions: IndexArray, stats: SufficientStats
+    problem: Problem, coordinates: LocalCoordinates, positions: IndexArray, stats: SufficientStats
 ) -> tuple[Array, Array]:
-    """Return the information of known components, and the derivatives of the components by the coordinates.
+    """Return the information, and the derivatives of the components by the coordinates.
 
-    Both by central differences, without reading rows: with the statistics of the E-step held fixed, the
-    gradient in the local coordinates is that of the expected complete log-likelihood.
+    Both by central differences. With the statistics of the E-step held fixed, the gradient in the local
+    coordinates is that of the expected complete log-likelihood: the information is that of known components,
+    and no row is read. Where values are missing, what is lost with them depends on the pattern of each row.
+    The gradient, from an exact E-step for each coordinate, knows all of it: the information is the observed.
 
     Parameters
     ----------
-    data : Problem
+    problem : Problem
     coordinates : LocalCoordinates
         Around the mixture.
     positions : ndarray of int, shape (n_components, n_moving)
@@ -384,31 +336,36 @@ def _slopes(
 
     Returns
     -------
-    known : ndarray, shape (n_coordinates, n_coordinates)
+    information : ndarray, shape (n_coordinates, n_coordinates)
     slopes : ndarray, shape (n_components, n_moving, n_stats + n_parameters)
         The derivatives of the natural parameters of each component, in whitened coordinates, and of its mean
         and covariance, in the units of the data, by the coordinates that move it.
     """
-    family, whitening = data.family, data.whitening
+    family, whitening = problem.family, problem.whitening
+    r = coordinates.centre.n_components
     count_roots = np.sqrt(coordinates.centre.weights * coordinates.weight)
     # A coordinate is in deviations of the component over the root of its count.
     steps = np.zeros(len(coordinates.origin))
     for moving, count_root in zip(positions, count_roots, strict=True):
         steps[moving] = np.maximum(steps[moving], GRADIENT_STEP * count_root)
     if coordinates.has_noise:
-        steps[-1] = GRADIENT_STEP * coordinates.noise_root
+        steps[-1] = GRADIENT_STEP * coordinates.scales[-1]
 
     def at(tangent: Array) -> tuple[Array, Array]:
         parameters = coordinates.retract(tangent)
-        flat_parameters = _by_component(whitening.inverse_transform_parameters(parameters), family)
-        gradient = coordinates.gradient(tangent, parameters, stats, None)
-        natural = data.natural(parameters)[: parameters.n_components]
-        return gradient, np.concatenate([natural, flat_parameters], axis=1)
+        known = problem.e_step(parameters[None])[0][0] if problem.is_incomplete else stats
+        gradient = coordinates.gradient(tangent, parameters, known, None)
+        shown = whitening.inverse_transform_parameters(parameters)
+        stored = np.asarray(family.per_component(shown.covariances))
+        flat = np.broadcast_to(stored.reshape(len(stored), -1), (r, stored[0].size))
+        return gradient, np.concatenate([problem.natural(parameters)[:r], shown.means, flat], axis=1)
 
-    known = np.empty((len(steps), len(steps)))
+    information = np.empty((len(steps), len(steps)))
     slopes = np.empty((*positions.shape, at(coordinates.origin)[1].shape[1]))
-    for j, (by_gradient, by_component) in enumerate(_central_differences(at, steps)):
-        known[j] = -by_gradient
+    for j, tangent in enumerate(np.diag(steps)):
+        (above, components_above), (below, components_below) = at(tangent), at(-tangent)
+        information[j] = (below - above) / (2 * steps[j])
+        by_component = (components_above - components_below) / (2 * steps[j])
         for k, moving in enumerate(positions):
             slopes[k, moving == j] = by_component[k]
     # A change of one weight also changes the others, as they add up to one. That part is the same for all
@@ -416,55 +373,18 @@ def _slopes(
     # component alone.
     slopes[:, 0] = 0.0
     slopes[:, 0, 0] = 1 / count_roots
-    return known, slopes
+    return information, slopes
 
 
-def _observed_information(data: Problem, coordinates: LocalCoordinates, weights: Array) -> Array:
-    """Return the information of rows with missing values, by central differences: two passes a coordinate.
-
-    What is lost with the missing values depends on the pattern of each row; the gradient, from an exact
-    E-step, knows all of it.
-    """
-    # As in `_slopes`, for the coordinates of a component of average size.
-    step = GRADIENT_STEP * float(np.sqrt(np.mean(weights) * data.weight))
-
-    def gradient_at(tangent: Array) -> tuple[Array]:
-        parameters = coordinates.retract(tangent)
-        stats = data.e_step(parameters[None])[0][0]
-        return (coordinates.gradient(tangent, parameters, stats, None),)
-
-    steps = np.full(len(coordinates.origin), step)
-    return np.array([-slope for (slope,) in _central_differences(gradient_at, steps)])
-
-
-def _central_differences(
-    function: Callable[[Array], tuple[Array, ...]], steps: Array
-) -> Iterator[tuple[Array, ...]]:
-    """Yield the slopes of some arrays at zero, along one coordinate after the other."""
-    for j, step in enumerate(steps):
-        tangent = np.zeros(len(steps))
-        tangent[j] = step
-        both = zip(function(tangent), function(-tangent), strict=True)
-        yield tuple((above - below) / (2 * step) for above, below in both)
-
-
-def _by_component(parameters: MixtureParameters, family: Family) -> Array:
-    """Return mean and covariance of each component, shape (n_components, n_parameters)."""
-    means = parameters.means
-    covariances = family.per_component(np.asarray(parameters.covariances))
-    flat = covariances.reshape(len(covariances), -1)
-    return np.concatenate([means, np.broadcast_to(flat, (len(means), flat.shape[1]))], axis=1)
-
-
-def _lost(data: Problem, whitened: WhitenedParameters, positions: IndexArray, slopes: Array) -> Array:
+def _lost(problem: Problem, coordinates: LocalCoordinates, positions: IndexArray, slopes: Array) -> Array:
     """Return the information that is lost because the components of the rows are unknown, by one pass.
 
     The sum over rows of the covariance of the score over the components of a row [louis1982].
 
     Parameters
     ----------
-    data : Problem
-    whitened : WhitenedParameters
+    problem : Problem
+    coordinates : LocalCoordinates
     positions : ndarray of int, shape (n_components, n_moving)
     slopes : ndarray, shape (n_components, n_moving, n_stats)
         The derivatives of the natural parameters.
@@ -473,9 +393,8 @@ def _lost(data: Problem, whitened: WhitenedParameters, positions: IndexArray, sl
     -------
     lost : ndarray, shape (n_coordinates, n_coordinates)
     """
-    natural = data.natural(whitened)
+    natural = problem.natural(coordinates.centre)
     n_components, n_moving = positions.shape
-    coordinates = data.coordinates(whitened)
     size = len(coordinates.origin)
 
     def statistic(block: StatsBlock) -> Array:
@@ -488,8 +407,8 @@ def _lost(data: Problem, whitened: WhitenedParameters, positions: IndexArray, sl
         total = np.zeros((size, size))
         if coordinates.has_noise:
             # The weight of the noise has the last coordinate; its box has none.
-            mean[-1] = responsibilities[-1] / coordinates.noise_root * roots
-            total[-1, -1] = (mean[-1] * roots).sum() / coordinates.noise_root
+            mean[-1] = responsibilities[-1] / coordinates.scales[-1] * roots
+            total[-1, -1] = (mean[-1] * roots).sum() / coordinates.scales[-1]
         of_components = np.sqrt(responsibilities[:n_components])
         for moving, slope, share in zip(positions, slopes, of_components, strict=True):
             # A matrix times its own transpose takes half the time of another product.
@@ -500,33 +419,28 @@ def _lost(data: Problem, whitened: WhitenedParameters, positions: IndexArray, sl
 
     # With far fewer rows per chunk than coordinates, adding up the matrices would cost more than making them.
     depth = min(size + 3 * n_moving + 2 * n_components, CHUNK_SIZE // size)
-    lost = np.zeros((size, size))
-    for part in data.map_blocks(statistic, depth, written=True):
-        lost += part
-    return lost
+    return sum(problem.map_blocks(statistic, depth, written=True), np.zeros((size, size)))
 
 
 def _errors(
-    inverse: Array, whitened: WhitenedParameters, data: Problem, positions: IndexArray, slopes: Array
-) -> tuple[Array, Array, Array]:
+    inverse: Array, whitened: WhitenedParameters, problem: Problem, positions: IndexArray, slopes: Array
+) -> StandardErrors:
     """Return the errors in the units of the data, by the delta method from the covariance of coordinates."""
     weights, of_weights = whitened.weights, np.arange(whitened.n_components)
-    m = whitened.n_features
-    if data.has_noise:
+    r, m = whitened.means.shape
+    if problem.has_noise:
         weights = np.append(weights, noise_weights(weights))
         of_weights = np.append(of_weights, len(inverse) - 1)
-    by_weight = (np.diag(weights) - np.outer(weights, weights)) / np.sqrt(weights * data.weight)
-    errors = np.array(
-        [
-            _deviations(slope.T, inverse[np.ix_(moving, moving)])
-            for moving, slope in zip(positions, slopes, strict=True)
-        ]
-    )
-    # The errors of a shared covariance are those of any component.
-    n_covariances = len(data.family.per_component(whitened.covariances))
-    of_covariances = errors[:n_covariances, m:].reshape(np.shape(whitened.covariances))
+    by_weight = (np.diag(weights) - np.outer(weights, weights)) / np.sqrt(weights * problem.weight)
     weight_errors = _deviations(by_weight, inverse[np.ix_(of_weights, of_weights)])
-    return weight_errors, errors[:, :m], of_covariances
+    pairs = zip(positions, slopes, strict=True)
+    errors = np.array([_deviations(slope.T, inverse[np.ix_(moving, moving)]) for moving, slope in pairs])
+    # The errors of a shared covariance are those of any component.
+    n_covariances = len(problem.family.per_component(whitened.covariances))
+    of_covariances = errors[:n_covariances, m:].reshape(np.shape(whitened.covariances))
+    return StandardErrors(
+        weight_errors[:r], errors[:, :m], of_covariances, None, float(weight_errors[r:].sum())
+    )
 
 
 def _deviations(slopes: Array, covariance: Array) -> Array:
@@ -537,54 +451,49 @@ def _deviations(slopes: Array, covariance: Array) -> Array:
 # --- the bootstrap ------------------------------------------------------------------------------
 
 
-def bootstrap(
-    data: Problem,
-    parameters: MixtureParameters,
-    prior: Prior | None,
-    *,
-    rng: np.random.Generator,
-    n_resamples: int = 200,
-    parametric: bool = False,
-    tol: float = 1e-3,
-    max_iter: int = 500,
-) -> Bootstrap:
-    """Return mixtures fitted to resamples of the rows, each by EM from the fitted mixture.
+@one_blas_thread()
+def bootstrap(model: Any, X: Any, sample_weight: Any, n_resamples: int, *, parametric: bool) -> Bootstrap:
+    """Return mixtures fitted to resamples of the rows of a fit, each by EM from the fitted mixture.
 
     Components are matched one to one to those of the fitted mixture, so that the sum of two distances is
-    least: of the Gaussians, relative to the fitted covariance, and of the logarithms of the weights.
+    least: of the Gaussians, relative to the fitted covariance, and of the logarithms of the weights. The
+    prior is that of the fit, in the whitened coordinates of all rows: it is the same for each resample.
 
     Parameters
     ----------
-    data : Problem
+    model : GaussianMixture
+    X, sample_weight : object
         The rows that the mixture was fitted to, with their weights: a row of weight 2 is two rows.
-    parameters : MixtureParameters
-        The fitted mixture, in the units of the data.
-    prior : Prior or None
-        The prior of the fit, in the whitened coordinates of all rows: it is the same for each resample.
-    rng : numpy.random.Generator
-    n_resamples : int, default=200
-    parametric : bool, default=False
+    n_resamples : int
+    parametric : bool
         Draw rows from the mixture instead of the data: for few rows, if the model can be trusted.
-    tol, max_iter : float and int
-        As in the fit.
 
     Returns
     -------
     bootstrap : Bootstrap
     """
     check_integer(n_resamples, "n_resamples", least=2)
-    family, whitening = data.family, data.whitening
-    fitted = whitening.transform_parameters(parameters)
-    resamples = _drawn_problems(data, parameters, rng) if parametric else _reweighted_problems(data, rng)
-    start = Fit(fitted, "fitted")
-    stop = Stop(max_iter, gain=tol)
-    fits = [fit for _ in range(n_resamples) for fit in run(next(resamples), [start], prior, stop)]
+    state, problem, prior = _problem_of_fit(model, X, sample_weight, is_drawn=parametric)
+    family, whitening = problem.family, problem.whitening
+    rng, stop = random_generator(model.random_state), Stop(max(model.max_iter, 1), gain=max(model.tol, 1e-9))
+    fitted, fits = whitening.transform_parameters(state.parameters), list[Fit]()
+    n_drawn, weights = max(1, round(problem.weight)), problem.row_weights()
+    weights = np.ones(problem.n_rows) if weights is None else weights
+    for _ in range(n_resamples):
+        if parametric:
+            drawn, _ = sample(state.family, state.parameters, n_drawn, rng)
+            resample = problem.replace(rows=open_rows(drawn))
+        else:
+            # The same rows, weighted by how often each was drawn.
+            counts = rng.multinomial(n_drawn, weights / weights.sum()) * (problem.weight / n_drawn)
+            rows = WeightedRows(problem.rows, counts)
+            resample = problem.replace(rows=rows, n_rows=problem.n_rows, weight=problem.weight)
+        fits += run(resample, [Fit(fitted, "fitted")], prior, stop)
     aligned = whitening.inverse_transform_parameters(
         batch([_align_components(fit.parameters, fitted, family) for fit in fits])
     )
     converged = np.array([fit.status is FitStatus.CONVERGED for fit in fits])
-    has_noise = data.has_noise
-    return Bootstrap(aligned.weights, aligned.means, aligned.covariances, converged, has_noise)
+    return Bootstrap(aligned.weights, aligned.means, aligned.covariances, converged, problem.has_noise)
 
 
 def _align_components(
@@ -601,26 +510,3 @@ def _align_components(
     logs, to_logs = (np.log(np.maximum(c.weights, 1e-300)) for c in (parameters, to))
     order = linear_sum_assignment(apart + np.abs(logs[None, :] - to_logs[:, None]))[1]
     return family.reordered(parameters, order)
-
-
-def _reweighted_problems(data: Problem, rng: np.random.Generator) -> Iterator[Problem]:
-    """Yield resamples of the rows: the same rows, weighted by how often each was drawn."""
-    parts = [
-        np.ones(values.shape[0]) if weights is None else np.asarray(weights, dtype=np.float64)
-        for values, weights in data.rows.read(data.rows.chunk_rows())
-    ]
-    weights = np.concatenate(parts)
-    n_draws = max(1, round(data.weight))
-    while True:
-        counts = rng.multinomial(n_draws, weights / weights.sum()) * (data.weight / n_draws)
-        yield data.replace(rows=SelectedRows(data.rows, counts), n_rows=data.n_rows, weight=data.weight)
-
-
-def _drawn_problems(
-    data: Problem, parameters: MixtureParameters, rng: np.random.Generator
-) -> Iterator[Problem]:
-    """Yield samples from the mixture, each with the number of rows of the data."""
-    family, n_rows = data.family, max(1, round(data.weight))
-    while True:
-        X, _ = sample(family, parameters, n_rows, rng)
-        yield data.replace(rows=open_rows(X))

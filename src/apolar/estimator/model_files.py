@@ -6,10 +6,11 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 import numpy as np
+from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
 from apolar import __version__
@@ -26,7 +27,7 @@ from apolar._core.files import (
 from apolar.em.result import Fit
 from apolar.em.whitening import whitening_around
 from apolar.estimator.fitted import FittedState
-from apolar.estimator.parameters import PARAMETERS, is_path, storable_parameter
+from apolar.estimator.inputs import constraints, is_path
 from apolar.exceptions import CheckpointWarning, warn_user
 from apolar.mixture.families import Family, family
 from apolar.mixture.noise import NoiseBox
@@ -39,7 +40,7 @@ MODEL_FORMAT = "apolar Gaussian mixture"
 MODEL_VERSION = 1
 
 # The fields of the fitted state, by what they hold; precisions are computed from covariances.
-_SCALARS: dict[str, type] = {
+_SCALARS: dict[str, Any] = {
     "converged": bool,
     "n_iter": int,
     "n_samples_seen": float,
@@ -49,11 +50,7 @@ _SCALARS: dict[str, type] = {
     "evidence": float,
     "shrinkage": float,
 }
-_LISTS: dict[str, type] = {
-    "lower_bounds": np.float64,
-    "start_notes": np.str_,
-    "rounding_variances": np.float64,
-}
+_LISTS: dict[str, Any] = {"lower_bounds": float, "start_notes": str, "rounding_variances": float}
 # Not in every file: the evidence is unknown after a stream or from moments, and old files lack all three.
 _OPTIONAL = ("evidence", "shrinkage", "rounding_variances")
 _REQUIRED = (
@@ -66,7 +63,9 @@ NOISE_ARRAYS = ("noise_origin", "noise_edges")
 Model = TypeVar("Model")
 
 
-def save_model(model: Any, path: str | os.PathLike[str]) -> None:
+def save_model(
+    model: Any, path: str | os.PathLike[str], state: FittedState | None = None, **changed: Any
+) -> None:
     """Write a fitted mixture to a file of arrays, with a version and a checksum, and without code.
 
     The file is written completely or not at all. Parameters that are arrays are loaded as lists. A generator
@@ -78,12 +77,19 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : GaussianMixture
-        Fitted; otherwise scikit-learn's NotFittedError is raised.
     path : str or path
+    state : FittedState, optional
+        By default that of the model; scikit-learn's NotFittedError is raised if it has none.
+    **changed
+        Parameters that differ from those of the model.
     """
-    check_is_fitted(model, _REQUIRED)
+    if state is None:
+        check_is_fitted(model, _REQUIRED)
+    parameters = model.get_params(deep=False) | changed
     try:
-        arrays = _to_arrays(model)
+        validate_parameter_constraints(constraints(), parameters, type(model).__name__)
+        state = FittedState.of(model) if state is None else state
+        arrays = _to_arrays(state, parameters, getattr(model, _NAMES, None))
         # The checks of `load_model`, so that every file that is written can be read.
         _from_arrays(type(model), arrays)
     except (TypeError, ValueError, OverflowError) as error:
@@ -126,30 +132,45 @@ def load_model(cls: type[Model], path: str | os.PathLike[str]) -> Model:
         ) from error
 
 
-def _to_arrays(model: Any) -> dict[str, Array]:
-    """Return a fitted model as the arrays of a file."""
-    state = FittedState.of(model)
+def _to_arrays(state: FittedState, parameters: dict[str, Any], names: Any) -> dict[str, Array]:
+    """Return a fitted state, the parameters of an estimator and names of columns as the arrays of a file."""
     mixture = state.parameters
-    parameters = {name: _plain(name, value) for name, value in model.get_params(deep=False).items()}
-    known = {name: getattr(state, name) for name in (*_SCALARS, *_LISTS)}
+    stored = {name: _storable(name, value) for name, value in parameters.items()}
+    # Arrays and numbers of NumPy become lists and numbers.
+    text = json.dumps(stored, allow_nan=False, default=lambda value: np.asarray(value).tolist())
     arrays = {
         "apolar": np.array(__version__),
-        "parameters": np.array(json.dumps(parameters, allow_nan=False)),
+        "parameters": np.array(text),
         "precision": np.array(np.dtype(state.dtype).name),
-        "n_features_in_": np.array(int(model.n_features_in_)),
+        "n_features_in_": np.array(mixture.n_features),
         "weights_": mixture.weights,
         "means_": mixture.means,
         "covariances_": np.asarray(mixture.covariances, dtype=np.float64),
     }
-    for name, value in known.items():
+    for name, kind in (_SCALARS | _LISTS).items():
+        value = getattr(state, name)
         if value is not None:
-            kind = _SCALARS.get(name)
-            arrays[f"{name}_"] = np.asarray(value, _LISTS[name]) if kind is None else np.array(kind(value))
-    if hasattr(model, _NAMES):
-        arrays[_NAMES] = np.array(list(model.feature_names_in_), dtype=np.str_)
+            arrays[f"{name}_"] = np.asarray(value, dtype=kind)
+    if names is not None:
+        arrays[_NAMES] = np.array(list(names), dtype=np.str_)
     if mixture.noise is not None:
         arrays |= dict(zip(NOISE_ARRAYS, (mixture.noise.origin, mixture.noise.edges), strict=True))
     return arrays
+
+
+def _storable(name: str, value: Any) -> Any:
+    """Return the value of a parameter as it is written to a file.
+
+    Files hold no code, and no paths, so that a loaded model reads and writes no file unless the user gives it
+    a path.
+    """
+    if name == "checkpoint" or isinstance(value, np.random.Generator | np.random.RandomState):
+        return None
+    if name == "warm_start" and is_path(value):
+        return False
+    if name == "init_params" and callable(value):
+        return "auto"
+    return {type(value).__name__: asdict(value)} if isinstance(value, Prior) else value
 
 
 def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
@@ -191,10 +212,8 @@ def _read_mixture(arrays: dict[str, Array], kind: Family, r: int, m: int) -> Mix
     weights, means = stored_numbers(arrays, "weights_", (r,)), stored_numbers(arrays, "means_", (r, m))
     noise = _read_noise(arrays, m)
     total = weights.sum() if noise is None else max(weights.sum(), 1.0)
-    if np.any(weights < 0) or not np.isclose(total, 1, atol=1e-6):
+    if np.any(weights < 0) or not np.any(weights) or not np.isclose(total, 1, atol=1e-6):
         raise ValueError("weights_ must not be negative, and must add up to one, or with noise to less.")
-    if not np.any(weights > 0):
-        raise ValueError("weights_ are all zero.")
     covariances = stored_numbers(arrays, "covariances_", kind.covariance_shape(r, m))
     kind.check_covariances(covariances, "covariances_")
     mixture = MixtureParameters(weights, means, covariances, noise)
@@ -211,35 +230,18 @@ def _read_mixture(arrays: dict[str, Array], kind: Family, r: int, m: int) -> Mix
 
 def _read_noise(arrays: dict[str, Array], m: int) -> NoiseBox | None:
     """Return the box of the noise component, if the file has one."""
-    missing = [name for name in NOISE_ARRAYS if name not in arrays]
-    if len(missing) == 2:
+    found = [name for name in NOISE_ARRAYS if name in arrays]
+    if not found:
         return None
-    if missing:
-        raise ValueError(f"{missing[0]} is missing.")
-    shape = (m, m) if arrays[NOISE_ARRAYS[1]].ndim == 2 else (m,)
-    box = NoiseBox(
-        stored_numbers(arrays, NOISE_ARRAYS[0], (m,)), stored_numbers(arrays, NOISE_ARRAYS[1], shape)
-    )
+    if len(found) < len(NOISE_ARRAYS):
+        raise ValueError(f"There is {found[0]} alone, of {' and '.join(NOISE_ARRAYS)}.")
+    origin, edges = NOISE_ARRAYS
+    shape = (m,) * arrays[edges].ndim or (m,)
+    box = NoiseBox(stored_numbers(arrays, origin, (m,)), stored_numbers(arrays, edges, shape))
     with np.errstate(all="ignore"):
-        is_sound = np.isfinite(box.log_volume) and (len(shape) == 2 or np.all(box.edges > 0))
-    if not is_sound:
-        raise ValueError("The noise box has no volume.")
+        if not (np.isfinite(box.log_volume) and (len(shape) == 2 or np.all(box.edges > 0))):
+            raise ValueError("The noise box has no volume.")
     return box
-
-
-def _plain(name: str, value: Any) -> Any:
-    """Return a parameter as a value that JSON can hold."""
-    value = storable_parameter(name, value)
-    if isinstance(value, dict):
-        return {key: _plain(key, entry) for key, entry in value.items()}
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    plain = np.asarray(value).tolist()
-    try:
-        json.dumps(plain, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"The parameter {name} cannot be written as text: {error}.") from error
-    return plain
 
 
 def _read_parameters(cls: type[Any], text: str) -> dict[str, Any]:
@@ -259,12 +261,11 @@ def _read_parameters(cls: type[Any], text: str) -> dict[str, Any]:
             value = PRIORS[kind](**fields)
         elif isinstance(value, list) and np.asarray(value).dtype.kind not in "biufU":
             raise ValueError(f"{name} must be an array of numbers or strings.")
-        parameters[name] = value
-    for name, value in parameters.items():
-        PARAMETERS[name](value, name)
         # A value that is never written is not accepted from a file: above all, a path.
-        if not isinstance(value, Prior):
-            one_of(value, name, (storable_parameter(name, value),))
+        elif _storable(name, value) is not value:
+            raise ValueError(f"{name} must be one that files can hold; got {value!r}.")
+        parameters[name] = value
+    validate_parameter_constraints(constraints(), parameters, cls.__name__)
     return parameters
 
 
@@ -276,76 +277,65 @@ def _refuse_constant(text: str) -> None:
 
 
 class Checkpoint:
-    """A callback of EM that writes the best mixture of all runs of a fit to a file.
+    """What is told of each pass of a fit, and writes the best mixture of all runs of a search to a file.
 
-    It is called after each pass. It writes after the first one, then after each `checkpoint_every`-th if the
-    mixture is better than the one in the file, and at the end. If a write fails, it warns once, and tries
-    again when the next is due: the fit goes on.
+    It writes after the first pass, then after each `checkpoint_every`-th if the mixture is better than the
+    one in the file, and at the end. If a write fails, it warns once, and tries again when the next is due.
+    Without a file it does nothing.
 
     Parameters
     ----------
     estimator : GaussianMixture
         Its parameters are written with the mixture. Labels and responsibilities as `init_params` are as long
         as the table, and are written as "auto".
-    state : callable
-        Returns the fitted state of a Fit.
-    ordered : callable
-        Returns a Fit with its components in the order in which they are to be written.
     """
 
-    def __init__(
-        self, estimator: Any, state: Callable[[Fit], FittedState], ordered: Callable[[Fit], Fit]
-    ) -> None:
-        self.estimator, self.state, self.ordered = estimator, state, ordered
-        self.n_passes = 0
-        # The best result of the runs that have ended, and the latest of the current run.
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+        self.n_passes, self.has_warned = 0, False
+        self.state_of: Callable[[Fit], FittedState] | None = None
+        # The best results of the runs that have ended, and of all so far; the mixture in the file.
         self.ended: Fit | None = None
-        self.latest: Fit | None = None
-        # The mixture in the file.
+        self.best: Fit | None = None
         self.written: WhitenedParameters | None = None
-        self.has_warned = False
 
-    def __call__(self, fit: Fit) -> bool:
+    def __call__(self, fit: Fit, state_of: Callable[[Fit], FittedState]) -> bool:
         """Record a pass, and write if a write is due; never ask to stop."""
-        if fit.n_iter == 1 and self.latest is not None:
-            self.ended = self._best(self.latest)
-        self.latest = fit
+        if state_of is not self.state_of:
+            # A new search: likelihoods with and without rounding errors cannot be compared.
+            self.state_of, self.n_passes, self.best = state_of, 0, None
+        if fit.n_iter == 1:
+            self.ended = self.best
+        # By likelihood: evidence is known only at the end of a run.
+        is_best = self.ended is None or fit.log_likelihood > self.ended.log_likelihood
+        best = self.best = fit if is_best or self.ended is None else self.ended
+        is_due = self.n_passes % self.estimator.checkpoint_every == 0
         self.n_passes += 1
-        best = self._best(fit)
-        is_due = (self.n_passes - 1) % self.estimator.checkpoint_every == 0
-        if is_due and best.parameters is not self.written:
-            message = (
-                f"Checkpoint after pass {self.n_passes}: EM has not converged. To continue, fit the same "
-                "rows with the same parameters, this file as checkpoint, and warm_start=True."
-            )
-            state = self.state(self.ordered(best))
-            if self.write(replace(state, start="checkpoint", start_notes=[], message=message)):
-                self.written = best.parameters
+        if self.estimator.checkpoint is None or best.parameters is self.written or not is_due:
+            return False
+        message = (
+            f"Checkpoint after pass {self.n_passes}: EM has not converged. To continue, fit the same "
+            "rows with the same parameters, this file as checkpoint, and warm_start=True."
+        )
+        if self.write(replace(state_of(best), start="checkpoint", start_notes=[], message=message)):
+            self.written = best.parameters
         return False
 
-    def _best(self, fit: Fit) -> Fit:
-        """Return the best result of all runs, by likelihood: evidence is known only at the end of a run."""
-        is_first = self.ended is None or self.ended.log_likelihood < fit.log_likelihood
-        return fit if is_first or self.ended is None else self.ended
-
     def write(self, state: FittedState) -> bool:
-        """Write a mixture; return whether that worked."""
-        estimator = self.estimator
-        model = type(estimator)(**estimator.get_params(deep=False))
-        if not isinstance(model.init_params, str):
-            model.init_params = "auto"
-        if hasattr(estimator, _NAMES):
-            model.feature_names_in_ = estimator.feature_names_in_
+        """Write a mixture, if there is a file to write to; return whether that worked."""
+        path, init_params = self.estimator.checkpoint, self.estimator.init_params
+        if path is None:
+            return False
         try:
-            state.set_on(model)
-            save_model(model, estimator.checkpoint)
+            init_params = init_params if isinstance(init_params, str) else "auto"
+            save_model(self.estimator, path, state, init_params=init_params)
         # The disk is full, or the mixture has collapsed so far that its precisions overflow.
         except (OSError, ValueError) as error:
             if not self.has_warned:
                 self.has_warned = True
                 warn_user(
-                    f"The checkpoint {estimator.checkpoint} could not be written: {error}. The fit goes on, "
-                    f"and tries again every {estimator.checkpoint_every} passes.",
+                    f"The checkpoint {path} could not be written: {error}. The fit goes on, and tries again "
+                    f"every {self.estimator.checkpoint_every} passes.",
                     CheckpointWarning,
                 )
             return False
