@@ -25,7 +25,6 @@ from apolar.mixture.families import Family
 from apolar.mixture.noise import NoiseBox, append_noise
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
-from apolar.mixture.shrinkage import RoundedPrior
 
 # Rows of at most this many numbers (16 MB) are stored in whitened coordinates for the extension.
 KEPT_NUMBERS = 2**21
@@ -204,12 +203,14 @@ class Problem(RowSamples):
         """Return the prior for rows with these measurement errors: it adds those of rounding, if any."""
         if prior is None or not self.is_rounded:
             return prior
-        return RoundedPrior(base=prior, noise=self.error_covariance(self.measurement))
+        return replace(prior, noise=self.error_covariance(self.measurement))
 
     def is_narrower(self, parameters: WhitenedParameters, variances: Array) -> bool:
         """Return whether a component varies less, in some direction, than errors of these variances."""
         errors = self.error_covariance(variances)
-        return errors is not None and self.family.largest_ratio(errors, parameters.covariances) > 1
+        if errors is None:
+            return False
+        return bool(np.max(self.family.relative_variances(errors, parameters.covariances)) > 1)
 
     def natural(self, parameters: WhitenedParameters) -> Array:
         """Return the natural parameters of the components, with what measurement errors add to them.

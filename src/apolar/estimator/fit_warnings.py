@@ -86,7 +86,7 @@ def few_rows_seen(data: Problem, fit: Fit) -> str | None:
     # Spherical components have hardly any parameters but their means, which few rows suffice for.
     if data.weight + rounding < n_parameters and not data.family.is_spherical:
         return f"{data.weight:.6g} rows are fewer than the {n_parameters} parameters of this mixture."
-    if data.family.is_axis_aligned or data.family.shares_parameters:
+    if data.family.is_axis_aligned or data.family.shared:
         return None
     counts = fit.parameters.weights * data.weight
     n_few = int(np.sum(counts + rounding < n_features))
