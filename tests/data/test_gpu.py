@@ -6,7 +6,7 @@ import pytest
 import apolar
 from apolar._core.namespaces import to_numpy
 from apolar.data import open_rows
-from apolar.em.kernels import launch, triton
+from apolar.em import kernel_block
 from apolar.em.problem import Problem
 from apolar.estimator.fitted import FittedState
 from apolar.mixture.families import family
@@ -61,13 +61,13 @@ def random_components(kind, n_components, n_columns, seed=0):
 
 def test_there_is_a_kernel_where_there_is_triton():
     pytest.importorskip("triton")
-    assert triton.is_fused(tensor(X[:0]), 6, 4)
-    assert not triton.is_fused(tensor(X[:0]), 1000, 4)
-    assert not triton.is_fused(tensor(X[:0]), 6, 1000)
-    assert not triton.is_fused(torch.zeros((0, 6)), 6, 4)
-    assert triton.is_fused(tensor(X[:0]), 6, 4, True)
-    assert not triton.is_fused(tensor(X[:0]), 40, 4, True)
-    assert not triton.is_fused(tensor(X[:0]), 6, 9, True)
+    assert kernel_block.is_fused(tensor(X[:0]), 6, 4)
+    assert not kernel_block.is_fused(tensor(X[:0]), 1000, 4)
+    assert not kernel_block.is_fused(tensor(X[:0]), 6, 1000)
+    assert not kernel_block.is_fused(torch.zeros((0, 6)), 6, 4)
+    assert kernel_block.is_fused(tensor(X[:0]), 6, 4, True)
+    assert not kernel_block.is_fused(tensor(X[:0]), 40, 4, True)
+    assert not kernel_block.is_fused(tensor(X[:0]), 6, 9, True)
     assert sums.is_fused(tensor(X[:0]), 6, 3)
     assert not sums.is_fused(tensor(X[:0]), 1000, 3)
 
@@ -96,7 +96,7 @@ def test_the_kernel_sums_what_the_host_sums(
     device_weights = None if weights is None else tensor(weights)
     device_data = Problem(open_rows(rows, device_weights), kind, host_data.whitening)
     components = random_components(kind, n_components, n_columns)
-    assert triton.is_fused(rows, n_columns, n_components, not kind.is_axis_aligned)
+    assert kernel_block.is_fused(rows, n_columns, n_components, not kind.is_axis_aligned)
     stats, likelihood = device_data.e_step(components)
     host_stats, host_likelihood = host_data.e_step(components)
     for ours, expected in ((stats.array, host_stats.array), (likelihood, host_likelihood)):
@@ -118,7 +118,7 @@ def test_a_fit_is_that_of_the_host(array, kind, weighted):
 
 @each_library
 def test_a_fit_without_the_kernel_is_the_same(array, monkeypatch):
-    monkeypatch.setattr(triton, "is_fused", lambda *_: False)
+    monkeypatch.setattr(kernel_block, "is_fused", lambda *_: False)
     monkeypatch.setattr(sums, "is_fused", lambda *_: False)
     for kind in ("spherical", "diag", "full"):
         assert_same(fitted(array(X), kind), fitted(X, kind))
@@ -139,13 +139,13 @@ def test_results_stay_on_the_device(array):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_predictions_are_one_kernel(kind, dtype, monkeypatch):
     rows = X.astype(dtype)
-    model, made, predicted = fitted(X, kind), [], launch.predict
+    model, made, predicted = fitted(X, kind), [], kernel_block.predict
 
     def counting(block, weights, parameters, what):
         made.append(what)
         return predicted(block, weights, parameters, what)
 
-    monkeypatch.setattr(launch, "predict", counting)
+    monkeypatch.setattr(kernel_block, "predict", counting)
     for method in ("predict", "predict_proba", "score_samples"):
         ours, expected = getattr(model, method)(tensor(rows)), getattr(model, method)(rows)
         assert to_numpy(ours).dtype == expected.dtype
