@@ -217,8 +217,8 @@ class Rows(ABC):
 
     def count(self) -> tuple[int, float]:
         """Return the number of rows with weight, and their total weight."""
-        is_known = not self.is_distributed and self.n_rows is not None and self.weights is None
-        n_rows, weight = (self.n_rows, self.n_rows) if is_known else self.reduce(_count)
+        known = None if self.is_distributed or self.weights is not None else self.n_rows
+        n_rows, weight = self.reduce(_count) if known is None else (known, known)
         return int(n_rows), float(weight)
 
     # --- derived rows --------------------------------------------------------------
@@ -226,7 +226,7 @@ class Rows(ABC):
     def with_weights(self, sample_weight: Any) -> Rows:
         """Return rows that have no weights with some, which are checked; rows of weight zero are left out."""
         weights = check_weights(sample_weight, np.empty((self.n_rows or 0, 0)), self.first_row)
-        return SelectedRows(self, weights)
+        return WeightedRows(self, weights)
 
     def transform(self, transform: RowTransform) -> Rows:
         """Return the rows with a transform applied to each chunk when it is read, where it is stored."""
@@ -239,7 +239,7 @@ class Rows(ABC):
             if self.in_memory or is_small:
                 positions = sample_positions(0, self.n_rows, step, self.device_template)
                 return ArrayRows(*self.take(positions), device_template=self.device_template)
-        return SelectedRows(self, step=step)
+        return SampledRows(self, step)
 
     def on_host(self) -> Rows:
         """Return the rows such that their chunks are NumPy arrays or CSR matrices on the host."""
@@ -309,7 +309,7 @@ class ArrayRows(Rows):
         """Return the rows with weights, which are checked; rows of weight zero are left out."""
         weights = check_weights(sample_weight, self.values, self.first_row)
         if not bool(namespace(weights).all(weights > 0)):
-            return SelectedRows(self, weights)
+            return WeightedRows(self, weights)
         self.weights = weights
         return self
 
@@ -394,57 +394,41 @@ class Divided:
         return np.asarray(values, dtype=np.float64) / self.units, weights
 
 
-class SelectedRows(DerivedRows):
-    """One of every `step` rows, or those with weight, selected while all rows are read in order.
+class WeightedRows(DerivedRows):
+    """The rows with weight, selected while all rows are read in order.
 
     Parameters
     ----------
     source : Rows
-        With weights: in memory, or in files, as their number has to be known.
-    weights : array, shape (n_rows,), optional
+        In memory, or in files, as their number has to be known.
+    weights : array, shape (n_rows,)
         Checked ones, that replace those of the rows; rows of weight zero are left out.
-    step : int, default=1
     """
 
-    def __init__(self, source: Rows, weights: Any = None, step: int = 1) -> None:
+    def __init__(self, source: Rows, weights: Any) -> None:
         super().__init__(source)
-        self.step, self._positions = step, None
-        self.can_take = source.can_take and weights is not None
-        if weights is not None:
-            self.weights, self.in_memory = weights, source.in_memory
-            self._positions = np.flatnonzero(to_numpy(weights) > 0)
+        self.weights, self.in_memory = weights, source.in_memory
+        self._positions = np.flatnonzero(to_numpy(weights) > 0)
 
     @property
-    def n_rows(self) -> int | None:
-        """The number of selected rows; None if it is known only after reading all."""
-        if self._positions is not None:
-            return len(self._positions)
-        n_rows = self.source.n_rows
-        if n_rows is None:
-            return None
-        last_group = n_rows // self.step
-        return last_group + len(sample_positions(last_group * self.step, n_rows, self.step))
+    def n_rows(self) -> int:
+        """The number of rows with weight."""
+        return len(self._positions)
 
     def source_row(self, row: int) -> int:
         """Return the index of a row among all rows, those of weight zero included."""
-        if self._positions is None:
-            return row
         return self.source.source_row(self.first_row + int(self._positions[row - self.first_row]))
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
-        """Yield the selected rows of each chunk, and their weights or None."""
+        """Yield the rows with weight of each chunk, and their weights."""
         start = 0
-        for values, weights in self.source.read(size):
-            stop = start + values.shape[0]
-            if self._positions is None:
-                positions = sample_positions(start, stop, self.step, self.device_template)
-            else:
-                weights = self.weights[start:stop]
-                positions = np.flatnonzero(to_numpy(weights) > 0)
-            start = stop
-            if positions.shape[0] == values.shape[0]:
+        for values, _ in self.source.read(size):
+            weights = self.weights[start : start + values.shape[0]]
+            positions = np.flatnonzero(to_numpy(weights) > 0)
+            start += values.shape[0]
+            if len(positions) == values.shape[0]:
                 yield values, weights
-            elif positions.shape[0]:
+            elif len(positions):
                 yield take_both(values, weights, positions)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
@@ -452,6 +436,39 @@ class SelectedRows(DerivedRows):
         positions = to_numpy(positions) if is_device_array(positions) else positions
         source_positions = self._positions[positions]
         return self.source.take(source_positions)[0], take_rows(self.weights, source_positions)
+
+
+class SampledRows(DerivedRows):
+    """One of every `step` rows, selected while all rows are read in order.
+
+    Parameters
+    ----------
+    source : Rows
+    step : int
+    """
+
+    def __init__(self, source: Rows, step: int) -> None:
+        super().__init__(source)
+        self.step, self.can_take = step, False
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows of the sample; None if it is known only after reading all."""
+        n_rows = self.source.n_rows
+        if n_rows is None:
+            return None
+        last_group = n_rows // self.step
+        return last_group + len(sample_positions(last_group * self.step, n_rows, self.step))
+
+    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
+        """Yield the selected rows of each chunk, and their weights or None."""
+        start = 0
+        for values, weights in self.source.read(size):
+            stop = start + values.shape[0]
+            positions = sample_positions(start, stop, self.step, self.device_template)
+            start = stop
+            if positions.shape[0]:
+                yield take_both(values, weights, positions)
 
 
 # --- functions of chunks -----------------------------------------------------------
