@@ -297,7 +297,7 @@ def _print(
     *,
     is_standardised: bool,
 ) -> None:
-    from apolar._core.numbers import with_error
+    from apolar._core.display import with_error
     from apolar.plots.mixtures import MixtureView
 
     console = new_console()

@@ -87,10 +87,10 @@ def mixture_from_moments(
 
     Returns
     -------
-    mixture : SphericalMixture or MomentMixture
+    mixture : MomentMixture
         Always valid; `status` says whether the solution was projected, and of a sketch, whether the mixture
-        has its covariance. A MomentMixture, for other families
-        and for more spherical components than columns, also has a `p_value`: whether moments agree with it.
+        has its covariance. Its `p_value` says whether the moments agree with it; it is not known of spherical
+        components of rows.
 
     Examples
     --------
