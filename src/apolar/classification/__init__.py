@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -18,10 +18,8 @@ from apolar._core.checks import check_integer, numeric_array, one_of, random_gen
 from apolar._core.literals import CovarianceType, Criterion, PriorName
 from apolar.classification.choice import ClassRows, choose_mixtures, log_joint
 from apolar.data.weights import as_counts
-from apolar.estimator import GaussianMixture
 from apolar.mixture.prior import Prior
 from apolar.scores import CRITERIA
-from apolar.selection import Selection
 
 __all__ = ["MixtureClassifier"]
 
@@ -121,6 +119,11 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
         self.prior = prior
         self.random_state = random_state
 
+    # The types of scikit-learn's methods, which has none.
+    decision_function: Callable[[Any], Array]
+    predict_proba: Callable[[Any], Array]
+    predict_log_proba: Callable[[Any], Array]
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -170,8 +173,8 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
         if found.covariance_type is not None:
             attributes["covariance_type_"] = found.covariance_type
         for name in ("losses_", "selections_", "covariance_type_", "bics_"):
-            vars(self).pop(name, None)
-        vars(self).update(attributes, mixtures_=found.mixtures)
+            self.__dict__.pop(name, None)
+        self.__dict__.update(attributes, mixtures_=found.mixtures)
         return self
 
     def _checked_numbers(self) -> tuple[int, ...]:

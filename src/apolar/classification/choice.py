@@ -323,8 +323,8 @@ def _same_for_all(rows: ClassRows) -> ClassModel:
     mean, variances = rows.moments
     same = tuple(_gaussian("diag", mean, variances[None], count) for count in rows.counts)
     note = (
-        "No description of the classes predicts rows left out better than the shares of the classes do: every "
-        "row is given the most probable class. More rows or other columns are needed."
+        "No description of the classes predicts rows left out better than the shares of the classes do: "
+        "every row is given the most probable class. More rows or other columns are needed."
     )
     return ClassModel("the most probable class", lambda _: same, None, False, same, ((FewRowsWarning, note),))
 
@@ -389,11 +389,8 @@ def _selection(
     """
     values, weights = rows.of_class(code)
     # Sums of weights that are numbers of rows are such numbers up to rounding.
-    count, varies = (
-        np.round(rows.counts[code], 9),
-        np.fmax.reduce(values, axis=0) > np.fmin.reduce(values, axis=0),
-    )
-    if count < 2 or not np.any(varies):
+    count = np.round(rows.counts[code], 9)
+    if count < 2 or not np.any(np.fmax.reduce(values, axis=0) > np.fmin.reduce(values, axis=0)):
         raise ValueError(
             f"{rows.label(code)} has no two rows that differ, and a mixture of its own needs them: leave "
             "it out, or use shared=True, where the classes share a covariance."
