@@ -6,6 +6,7 @@ import numpy as np
 
 import apolar
 from apolar.decomposition.least_squares import gauss_newton
+from apolar.decomposition.terms import Terms
 from benchmarks import problems
 
 SEEDS = range(20)
@@ -31,7 +32,7 @@ def measure(dim: int, noise: float) -> list[list[str]]:
         exact = apolar.SymmetricTensor.from_waring(np.ones(dim), vectors, 3)
         tensor = problems.noisy(exact, noise, seed)
         dense = tensor.to_dense()
-        best = gauss_newton(tensor, vectors, np.ones(dim))
+        best = gauss_newton(tensor, Terms(vectors, np.ones(dim)))
         refined = apolar.Waring(np.ones(dim), best.vectors, 3)
         errors["refined truth"].append(problems.largest_error(vectors, refined))
         for name, method in methods.items():

@@ -11,11 +11,11 @@ from scipy import sparse
 
 import apolar
 from apolar._core.namespaces import to_numpy
-from apolar.data import Rows, on_checked, open_rows
+from apolar.data import on_checked, open_rows
 from apolar.data.rows import Divided
 from apolar.em.problem import Problem
 from apolar.mixture.families import family
-from apolar.moments.covariance import SecondMoments, row_moments
+from apolar.moments.covariance import row_moments
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((5000, 4)) * [1, 2, 3, 4] + [0, 1, 0, 5]
@@ -132,11 +132,6 @@ def test_an_error_has_the_index_of_its_row():
     assert np.isnan(open_rows(bad).reduce(on_checked(weighted_sums, allows_missing=True))[1][2])
 
 
-def test_rows_are_abstract():
-    with pytest.raises(TypeError, match="abstract"):
-        Rows()
-
-
 # --- covariances ----------------------------------------------------------------------------------
 
 
@@ -154,20 +149,6 @@ def test_a_column_far_from_zero_keeps_its_digits_beside_wide_ones():
     for has_covariance in (False, True):
         moments = row_moments(open_rows(far), has_covariance=has_covariance)
         np.testing.assert_allclose(moments.variances, np.diag(expected), rtol=1e-9)
-
-
-def test_a_fit_computes_the_covariance_once(monkeypatch):
-    shapes = []
-    second_moments = SecondMoments.__call__
-
-    def counting(self, block, *others):
-        if self.is_full:
-            shapes.append(block.shape)
-        return second_moments(self, block, *others)
-
-    monkeypatch.setattr(SecondMoments, "__call__", counting)
-    apolar.GaussianMixture(3, init_params="moments", random_state=0).fit(X)
-    assert shapes == [X.shape]
 
 
 def test_wide_sparse_rows_have_the_sums_of_dense_ones():

@@ -5,9 +5,8 @@ import pytest
 
 import apolar
 from apolar import Status, SymmetricTensor, decompose, refine
-from apolar.decomposition import power_method
 from apolar.decomposition.least_squares import gauss_newton
-from apolar.tensor import n_monomials
+from apolar.decomposition.terms import Terms
 from problems import largest_error, noisy, random_terms, tune
 
 SHAPES = [
@@ -48,7 +47,7 @@ def test_noisy_tensors_give_what_refining_the_truth_gives(noise, seed):
     exact = apolar.SymmetricTensor.from_waring(np.ones(10), vectors, 3)
     tensor = noisy(exact, noise, seed)
     waring = apolar.decompose(tensor, 10, random_state=seed)
-    best = gauss_newton(tensor, vectors, np.ones(10))
+    best = gauss_newton(tensor, Terms(vectors, np.ones(10)))
     truth = apolar.Waring(np.ones(10), vectors, 3)
     reference = apolar.Waring(np.ones(10), best.vectors, 3)
     error = largest_error(truth.weights, truth.points, waring)
@@ -243,7 +242,7 @@ def test_condition_is_the_same_dense_and_matrix_free(monkeypatch):
     points = random_terms(6, 5, 3)[1]
     waring = apolar.Waring(np.ones(5), points, 3)
     dense = waring.condition
-    tune(monkeypatch, "condition", condition_work=0)
+    tune(monkeypatch, "terms", condition_work=0)
     assert apolar.Waring(np.ones(5), points, 3).condition == pytest.approx(dense, rel=1e-2)
     assert apolar.Waring(np.ones(3), random_terms(2, 3, 0)[1], 3).condition == np.inf
     twice = np.concatenate([points, points[:1]])
@@ -327,16 +326,3 @@ def test_weights_that_no_number_holds_are_told():
         decompose(SymmetricTensor.from_polynomial("1e-322*x^3 + 1e-322*y^2*x"))
     with pytest.raises(ValueError, match="divide"):
         decompose(SymmetricTensor(3, 2, [1.7e308, 1e308, 1e308, -1.7e308]))
-
-
-def test_the_power_method_gives_up_soon_on_what_is_not_of_its_rank(monkeypatch):
-    # A tensor without structure of the largest rank that the method takes: no start reaches a component.
-    climbs = []
-    climb = power_method._climb
-    monkeypatch.setattr(power_method, "_climb", lambda *args: climbs.append(1) or climb(*args))
-    rng = np.random.default_rng(0)
-    tensor = SymmetricTensor(5, 6, rng.standard_normal(n_monomials(6, 5)))
-    waring = decompose(tensor, 21, method="spm", random_state=0)
-    assert np.isfinite(waring.residual)
-    # Of three tries a term there would be 63, for real points and again for complex ones.
-    assert len(climbs) < 50

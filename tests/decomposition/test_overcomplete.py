@@ -6,7 +6,6 @@ import pytest
 import apolar
 from apolar._core.levenberg_marquardt import descend
 from apolar.decomposition.least_squares import Objective, TermsModel
-from apolar.decomposition.terms import TangentGram
 
 
 def sum_of_powers(dim, order, rank, seed):
@@ -44,15 +43,6 @@ def test_the_gradient_and_the_matrix_are_those_of_the_cost(order, penalty):
     np.testing.assert_allclose(model(0).matrix @ step + ridge * step, -model(0).gradient.ravel(), atol=1e-10)
 
 
-@pytest.mark.parametrize("is_complex", [False, True])
-def test_the_gram_matrix_gives_the_products(is_complex):
-    rng = np.random.default_rng(3)
-    vectors, x = rng.standard_normal((2, 5, 3)) + (1j * rng.standard_normal((2, 5, 3)) if is_complex else 0)
-    gram = TangentGram(vectors, np.array([1.0, -1.0, 1.0, -1.0, 1.0]), 4)
-    product = np.einsum("ipjq,jq->ip", gram.matrix(), x)
-    np.testing.assert_allclose(product, gram.product(x), rtol=1e-10)
-
-
 def test_the_penalty_keeps_terms_from_running_away():
     # x^2 y is a limit of sums of two cubes: without a penalty its terms grow without bound.
     tensor = apolar.SymmetricTensor.from_polynomial("x^2*y")
@@ -69,7 +59,7 @@ def test_a_rank_below_the_generic_one_is_not_taken_for_noise(dim, order, rank):
     rng = np.random.default_rng([dim, order, rank])
     points = rng.standard_normal((rank, dim))
     tensor = apolar.SymmetricTensor.from_waring(rng.choice([-1.0, 1.0], rank), points, order)
-    waring = apolar.decompose(tensor, random_state=0)
+    waring = apolar.decompose(tensor, random_state=1)
     assert (waring.rank, waring.status.name) == (rank, "EXACT")
 
 

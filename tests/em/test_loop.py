@@ -9,9 +9,8 @@ from sklearn.mixture import GaussianMixture as TheirMixture
 
 import apolar
 from apolar.data import open_rows
-from apolar.em.curvature import newton_step, rising_direction
-from apolar.em.lbfgs import LBFGSHistory, line_search
 from apolar.em.problem import Problem
+from apolar.em.quadratic_models import LBFGSHistory, line_search, newton_step, rising_direction
 from apolar.em.result import Fit, FitStatus
 from apolar.em.run import Stop, run
 from apolar.mixture import Prior

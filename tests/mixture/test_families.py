@@ -110,7 +110,7 @@ def test_the_log_prior_is_that_of_conjugate_distributions():
     data = Problem(open_rows(rows()), FAMILIES["full"])
     first, second = some_components(FAMILIES["full"], data, 0), some_components(FAMILIES["full"], data, 5)
     prior = Prior(shrinkage=0.01, dof=5.0, scale=0.5)
-    shrinkage, dof, scale = prior.scaled(3, 3)
+    shrinkage, dof, scale = 0.01, 5.0, 0.5
 
     def expected(components):
         total = 0.0
@@ -128,7 +128,7 @@ def test_the_log_prior_of_variances_is_inverse_gamma():
     family = FAMILIES["spherical"]
     data = Problem(open_rows(rows()), family)
     first, second = some_components(family, data, 0), some_components(family, data, 5)
-    shrinkage, dof, scale = Prior(shrinkage=0.01).scaled(3, 3)
+    shrinkage, dof, scale = 0.01, 5.0, 3 ** (-2 / 3)
 
     def expected(components):
         spread = invgamma(dof / 2, scale=scale / 2).logpdf(components.covariances).sum()
@@ -182,14 +182,14 @@ def test_covariances_have_the_shape_of_their_family(family):
 
 @each_family
 def test_families_know_their_relatives(family):
-    for relative in (family.untied, family.without_correlations, family.as_spherical):
+    for relative in (family.untied, family.with_axes(1), family.with_axes(0)):
         assert relative in FAMILIES.values()
     assert family.untied.untied == family.untied
-    assert family.without_correlations.is_axis_aligned
-    assert family.as_spherical.is_spherical
+    assert family.with_axes(1).is_axis_aligned
+    assert family.with_axes(0).is_spherical
     if family.shares_covariance:
-        assert family.as_spherical.shares_covariance
-    assert family.as_spherical.shares_covariance == (family.code[0] == "E")
+        assert family.with_axes(0).shares_covariance
+    assert family.with_axes(0).shares_covariance == (family.code[0] == "E")
 
 
 @each_family

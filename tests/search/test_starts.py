@@ -13,7 +13,7 @@ from apolar.em.result import Fit
 from apolar.mixture import Prior
 from apolar.mixture.families import family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
-from apolar.mixture.shrinkage import AdaptivePrior
+from apolar.mixture.prior import AdaptivePrior
 from apolar.search import starts
 from apolar.search.candidates import start_candidates
 from apolar.search.merging import greedily_merged_stats, mixture_distances

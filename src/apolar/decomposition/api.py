@@ -3,6 +3,7 @@
 import time
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,20 +12,12 @@ from apolar._core.arrays import Array, binary_exponent, scaled_by_power
 from apolar._core.checks import check_integer, one_of, positive_number, random_generator
 from apolar._core.literals import Constraint, Field, Method
 from apolar._core.threads import one_blas_thread
-from apolar.decomposition import ranks
-from apolar.decomposition.constraints import (
-    CONSTRAINTS,
-    check_constraint,
-    constrained_terms,
-    form_rows,
-)
-from apolar.decomposition.hankel import HankelSVD, middle_degree
-from apolar.decomposition.implicit import RowOptions, decompose_rows
-from apolar.decomposition.least_squares import polish_terms
+from apolar.decomposition.constraints import CONSTRAINTS, check_constraint, drop_zero_terms
+from apolar.decomposition.implicit import decompose_rows, form_rows
 from apolar.decomposition.methods import METHODS
-from apolar.decomposition.ranks import RankRule, numerical_rank, resolve_rank
-from apolar.decomposition.search import Budget, DecompositionProblem, refine_terms
-from apolar.decomposition.terms import Contractible, Refined, absorb_weights, relative_residual
+from apolar.decomposition.race import DecompositionProblem, rate, refine_terms
+from apolar.decomposition.ranks import HankelSVD, RankRule, middle_degree, numerical_rank, resolve_rank
+from apolar.decomposition.terms import Contractible, Terms, absorb_weights, relative_residual
 from apolar.decomposition.tuning import TUNING
 from apolar.decomposition.waring import Status, Waring, to_waring
 from apolar.tensor import RowTensor, SymmetricTensor, as_tensor
@@ -90,68 +83,65 @@ def scale_back(waring: Waring, exponent: int, tensor: SymmetricTensor) -> Waring
     )
 
 
-def simple_decomposition(form: SymmetricTensor, rank: int | RankRule | None) -> Waring:
-    """Return the decomposition of a linear or quadratic form, or one in a single variable."""
+def simple_terms(
+    form: SymmetricTensor, rank: int | RankRule | None, *, is_nonnegative: bool
+) -> tuple[Terms, str, Array]:
+    """Return the terms of a linear or quadratic form, or one in a single variable, without a search.
+
+    Parameters
+    ----------
+    form : SymmetricTensor
+    rank : int, callable or None
+        As `decompose` takes it.
+    is_nonnegative : bool
+        Whether to keep only what is positive, of a form of one term.
+
+    Returns
+    -------
+    terms : Terms
+    source : str
+        Where their number comes from.
+    spectrum : ndarray
+        The singular values of the matrix of the form.
+    """
     if form.order == 2 and form.dim > 1:
-        vectors, signs, spectrum = quadratic_terms(form)
-        source = "the numerical rank of its matrix"
+        weights, points, spectrum = _quadratic_terms(form)
+        number, source, method = numerical_rank(spectrum), "the numerical rank of its matrix", "eigenvectors"
         if rank is not None:
-            number, source = resolve_rank(rank, spectrum)
-            if number > form.dim:
+            asked, source = resolve_rank(rank, spectrum)
+            if asked > form.dim:
                 raise ValueError(f"A quadratic form in {form.dim} variables has rank at most {form.dim}.")
-            if number > len(vectors):
-                source = f"its matrix has rank {len(vectors)}, less than the {number} asked for"
-            vectors, signs = vectors[:number], signs[:number]
+            if asked > number:
+                source = f"its matrix has rank {number}, less than the {asked} asked for"
+            number = min(asked, number)
+        weights, points = weights[:number], points[:number]
     else:
-        terms_of = linear_terms if form.order == 1 else univariate_terms
-        vectors, signs = terms_of(form)
-        spectrum, source = np.array([form.norm()]), "one term"
+        spectrum, source, method = np.array([form.norm()]), "one term", "direct"
         if rank is not None and resolve_rank(rank, spectrum)[0] > 1:
             raise ValueError("This form is a power of one linear form: its rank is 1.")
-    refined = Refined(vectors, signs, float("nan"), 0.0, True, 0, ())
-    waring = to_waring(form, refined, "eigenvectors" if form.order == 2 else "direct")
-    return replace(waring, singular_values=spectrum, rank_source=source)
+        values = np.maximum(form.coefficients, 0) if is_nonnegative else form.coefficients
+        weights, points = (values, np.ones((1, 1))) if form.dim == 1 else (np.ones(1), values[None])
+    vectors, signs = absorb_weights(weights, points, form.order)
+    terms = Terms(vectors, signs, method, gradient_size=0.0, converged=True)
+    return rate(form, terms, may_move=False), source, spectrum
 
 
-def linear_terms(tensor: SymmetricTensor) -> tuple[Array, Array]:
-    """Return the single vector of a linear form, and its sign."""
-    return tensor.coefficients[None, :], np.ones(1)
-
-
-def univariate_terms(tensor: SymmetricTensor) -> tuple[Array, Array]:
-    """Return the single vector of c x^d, and its sign."""
-    value = tensor.coefficients[0]
-    if tensor.is_complex:
-        return np.array([[value ** (1 / tensor.order)]]), np.ones(1)
-    root = abs(value) ** (1 / tensor.order)
-    if tensor.order % 2:
-        return np.array([[np.sign(value) * root]]), np.ones(1)
-    return np.array([[root]]), np.array([np.sign(value)])
-
-
-def quadratic_terms(tensor: SymmetricTensor) -> tuple[Array, Array, Array]:
-    """Return orthogonal vectors of a quadratic form, largest first, their signs, and its spectrum.
+def _quadratic_terms(tensor: SymmetricTensor) -> tuple[Array, Array, Array]:
+    """Return weights and orthonormal points of a quadratic form, largest first, and its spectrum.
 
     Eigenvectors of the symmetric matrix; Takagi's factorisation A = U S U^t if
     it is complex.
     """
     matrix = tensor.to_dense()
-    if tensor.is_complex:
-        # Singular values s are pairs (s, -s) of eigenvalues of a real symmetric matrix twice as large.
-        doubled = np.block([[matrix.real, matrix.imag], [matrix.imag, -matrix.real]])
-        values, vectors = np.linalg.eigh(doubled)
-        n = tensor.dim
-        values, vectors = values[: n - 1 : -1], vectors[:, : n - 1 : -1]
-        columns = vectors[:n] - 1j * vectors[n:]
-        columns = columns.conj()
-    else:
+    if not tensor.is_complex:
         values, columns = np.linalg.eigh(matrix)
         by_size = np.argsort(-np.abs(values), kind="stable")
-        values, columns = values[by_size], columns[:, by_size]
-    spectrum = np.abs(values)
-    rank = numerical_rank(spectrum)
-    vectors = (columns * np.sqrt(spectrum)).T[:rank]
-    return vectors, np.where(values[:rank] < 0, -1.0, 1.0), spectrum
+        return values[by_size], columns.T[by_size], np.abs(values[by_size])
+    # Singular values s are pairs (s, -s) of eigenvalues of a real symmetric matrix twice as large.
+    values, vectors = np.linalg.eigh(np.block([[matrix.real, matrix.imag], [matrix.imag, -matrix.real]]))
+    n = tensor.dim
+    values, rows = values[: n - 1 : -1], vectors.T[: n - 1 : -1]
+    return values, rows[:, :n] + 1j * rows[:, n:], values
 
 
 REFINEMENTS = ("auto", "newton", "gauss-newton")
@@ -211,29 +201,22 @@ def refine(
         raise ValueError("The decomposition to refine has no terms, or a point that is zero.")
     if tensor.norm() == 0:
         raise ValueError("The tensor is zero: its decomposition has no terms.")
-    if isinstance(tensor, SymmetricTensor):
-        scaled, exponent = scale_to_unit(tensor)
-        start = replace(waring, weights=scaled_by_power(waring.weights, -exponent))
-        refined = scale_back(_refine_scaled(scaled, start, method, max_iter, tol), exponent, tensor)
-    else:
-        refined = _refine_scaled(tensor, waring, method, max_iter, tol)
-    return replace(
-        refined,
-        singular_values=waring.singular_values,
-        rank_source=waring.rank_source,
-        tensor=tensor if isinstance(tensor, SymmetricTensor) else None,
-    )
-
-
-def _refine_scaled(tensor: Contractible, waring: Waring, method: str, max_iter: int, tol: float) -> Waring:
-    """Return the decomposition refined, all arguments checked."""
+    scaled, exponent = scale_to_unit(tensor) if isinstance(tensor, SymmetricTensor) else (tensor, 0)
+    weights = scaled_by_power(waring.weights, -exponent)
     # A term of weight zero would stay zero: it starts with a small weight in its direction.
-    weights = np.where(waring.weights == 0, 1e-3 * tensor.norm(), waring.weights)
-    vectors, signs = absorb_weights(weights, waring.points, waring.order)
-    refined = refine_terms(tensor, vectors, signs, method=method, max_iter=max_iter, tol=tol)
-    if isinstance(tensor, SymmetricTensor):
-        refined, _ = polish_terms(tensor, refined, relative_residual(tensor, refined.signs, refined.vectors))
-    return to_waring(tensor, refined, waring.method)
+    weights = np.where(weights == 0, TUNING.promising * scaled.norm(), weights)
+    terms = Terms(*absorb_weights(weights, waring.points, waring.order), waring.method)
+    terms = refine_terms(scaled, terms, method=method, max_iter=max_iter, tol=tol)
+    if isinstance(scaled, SymmetricTensor):
+        terms = rate(scaled, terms)
+    refined = replace(
+        to_waring(terms, tensor.order, scaled.norm()),
+        singular_values=scaled_by_power(waring.singular_values, -exponent),
+        rank_source=waring.rank_source,
+    )
+    if not isinstance(tensor, SymmetricTensor):
+        return refined
+    return replace(scale_back(refined, exponent, tensor), tensor=tensor)
 
 
 FIELDS = ("auto", "real", "complex")
@@ -241,7 +224,7 @@ FIELDS = ("auto", "real", "complex")
 
 def decompose(
     tensor: Any,
-    rank: int | ranks.RankRule | None = None,
+    rank: int | RankRule | None = None,
     method: Method | str = "auto",
     refine: bool = True,
     random_state: Any = None,
@@ -319,64 +302,73 @@ def decompose(
     """
     one_of(method, "method", tuple(METHODS))
     one_of(field, "field", FIELDS)
+    max_iter = check_integer(max_iter, "max_iter", least=1)
+    n_starts = check_integer(n_starts, "n_starts", least=1)
+    tol = positive_number(tol, "tol")
+    deadline = float("inf")
+    if time_limit is not None:
+        deadline = time.monotonic() + positive_number(time_limit, "time_limit")
+    rng = random_generator(random_state)
+    if not (rank is None or callable(rank)):
+        rank = check_integer(rank, "rank", least=1)
     if constraint is not None:
         one_of(constraint, "constraint", tuple(CONSTRAINTS))
         check_constraint(constraint, method, field, refine)
         field = "real"
-        if isinstance(tensor, RowTensor):
-            tensor = form_rows(tensor, constraint)
     if isinstance(tensor, RowTensor):
-        settings = RowOptions(method, refine, field, row_degree, n_starts, max_iter, tol)
-        rows = decompose_rows(tensor, rank, decompose, settings, random_generator(random_state))
+        formed = partial(
+            decompose, rank=rank, method=method, refine=refine, random_state=rng, field=field,
+            constraint=constraint, row_degree=row_degree, n_starts=n_starts, max_iter=max_iter, tol=tol,
+            time_limit=time_limit,
+        )  # fmt: skip
+        if constraint is not None:
+            return replace(formed(form_rows(tensor, constraint)), tensor=None)
+        steps = max_iter if refine else 0
+        rows = decompose_rows(tensor, rank, formed, rng, n_starts=n_starts, max_iter=steps, tol=tol)
         return replace(rows, tensor=None)  # not the small one of the projection
     given = as_tensor(tensor).real_if_close(1e-15)
     if constraint is not None and given.is_complex:
         raise ValueError(f"The constraint {constraint!r} is about real tensors, and this one is complex.")
     if field == "real" and given.is_complex:
         raise ValueError("A complex tensor has no real decomposition: use the field 'complex' or 'auto'.")
-    budget = Budget(
-        check_integer(max_iter, "max_iter", least=1),
-        check_integer(n_starts, "n_starts", least=1),
-        positive_number(tol, "tol"),
-        float("inf") if time_limit is None else time.monotonic() + positive_number(time_limit, "time_limit"),
-    )
-    if row_degree is not None:
-        row_degree = check_integer(row_degree, "row_degree", least=1)
-        if method != "pencil":
-            raise ValueError("row_degree belongs to method='pencil'.")
-        if not 2 <= row_degree < given.order:
-            raise ValueError(f"row_degree must be from 2 to the order less one; got {row_degree}.")
-    if not (rank is None or callable(rank)):
-        rank = check_integer(rank, "rank", least=1)
-    rng = random_generator(random_state)
+    row_degree = _check_row_degree(row_degree, method, given.order)
     if not np.any(given.coefficients):
         no_terms = Waring(np.zeros(0), np.zeros((0, given.dim)), given.order, 0.0, Status.ZERO, method)
         return replace(no_terms, rank_source="the tensor is zero", tensor=given)
     if not np.isfinite(given.norm()):
         raise ValueError("The norm of the tensor overflows: divide it by its largest coefficient first.")
     form, exponent = scale_to_unit(given)
+    is_nonnegative = constraint == "nonnegative"
     # Eigenvectors are orthonormal, and have signs as they come.
-    if (form.order <= 2 or form.dim == 1) and constraint != "nonnegative":
-        simple = replace(simple_decomposition(form, rank), constraint=constraint)
-        return replace(scale_back(simple, exponent, given), tensor=given)
-    # Threads in products of small matrices take up to seven times as long.
-    with one_blas_thread() if len(form.coefficients) <= TUNING.one_thread_coefficients else nullcontext():
-        flattening = HankelSVD.of(form, row_degree or middle_degree(form.order))
-        problem = DecompositionProblem(form, flattening, rank, field, refine, budget)
-        if constraint is None:
-            candidate, source = METHODS[method](problem, rng)
-        else:
-            candidate, source = constrained_terms(constraint, problem, rng)
-        waring = to_waring(form, candidate.refined, candidate.method)
-    if not refine:
-        waring = replace(waring, status=Status.UNREFINED)
-    elif not candidate.settled:
-        waring = replace(waring, status=Status.RANK_NOT_SETTLED)
-    waring = replace(
-        waring,
-        singular_values=flattening.singular_values,
-        rank_source=source,
-        rank_bounds=candidate.rank_bounds,
-        constraint=constraint,
-    )
+    if form.order == 1 or form.dim == 1 or (form.order == 2 and not is_nonnegative):
+        terms, source, spectrum = simple_terms(form, rank, is_nonnegative=is_nonnegative)
+    else:
+        search = METHODS[method] if constraint is None else CONSTRAINTS[constraint]
+        # Threads in products of small matrices take up to seven times as long.
+        is_small = len(form.coefficients) <= TUNING.one_thread_coefficients
+        with one_blas_thread() if is_small else nullcontext():
+            flattening = HankelSVD.of(form, row_degree)
+            terms, source = search(
+                DecompositionProblem(
+                    form, flattening, rank, field, refine, max_iter, n_starts, tol, deadline
+                ),
+                rng,
+            )
+        spectrum = flattening.singular_values
+    if constraint is not None:
+        terms, source = drop_zero_terms(constraint, form, terms, source)
+    waring = to_waring(terms, form.order, form.norm())
+    waring = replace(waring, singular_values=spectrum, rank_source=source, constraint=constraint)
     return replace(scale_back(waring, exponent, given), tensor=given)
+
+
+def _check_row_degree(row_degree: int | None, method: str, order: int) -> int:
+    """Return the row degree of the Hankel matrix, by default that of the squarest."""
+    if row_degree is None:
+        return middle_degree(order)
+    row_degree = check_integer(row_degree, "row_degree", least=1)
+    if method != "pencil":
+        raise ValueError("row_degree belongs to method='pencil'.")
+    if not 2 <= row_degree < order:
+        raise ValueError(f"row_degree must be from 2 to the order less one; got {row_degree}.")
+    return row_degree

@@ -10,8 +10,14 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from apolar._core.arrays import Array
 from apolar._core.levenberg_marquardt import descend
-from apolar.decomposition.condition import is_rounding
-from apolar.decomposition.terms import Contractible, Refined, TangentGram, power_jacobian, relative_residual
+from apolar.decomposition.terms import (
+    Contractible,
+    TangentGram,
+    Terms,
+    is_rounding,
+    power_jacobian,
+    relative_residual,
+)
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import monomial_values, multinomials, product_positions, sum_of_powers
@@ -41,6 +47,11 @@ class Objective:
     scale: float
     penalty: float = 0.0
     is_nonnegative: bool = False
+
+    @property
+    def unit(self) -> float:
+        """Vectors of the tensor are those of the quotient times this."""
+        return float(self.scale ** (1 / self.tensor.order))
 
 
 class TermsModel:
@@ -88,15 +99,6 @@ class TermsModel:
         """Return the model at other vectors."""
         return TermsModel(self.objective, self.vectors + step)
 
-    @property
-    def _is_small(self) -> bool:
-        return self.vectors.size <= TUNING.max_unknowns
-
-    @property
-    def _has_jacobian(self) -> bool:
-        is_formed = isinstance(self.objective.tensor, SymmetricTensor) and not self.objective.penalty
-        return is_formed and len(self.residual) * self.vectors.size**2 <= TUNING.dense_work
-
     @cached_property
     def matrix(self) -> Array:
         """The Gauss-Newton matrix, with the Hessian of the penalty; of non-negative terms the Hessian.
@@ -127,15 +129,16 @@ class TermsModel:
         where = np.flatnonzero(self.free)
         roots = np.repeat(np.sqrt(self.scales), self.vectors.shape[1])[where]
         step = np.zeros_like(self.vectors)
-        if damping < TUNING.well_damped and self._has_jacobian:
+        is_formed = isinstance(self.objective.tensor, SymmetricTensor) and not self.objective.penalty
+        # With more damping the normal equations have the digits that count.
+        is_damped = damping >= np.sqrt(np.finfo(float).eps)
+        if is_formed and not is_damped and len(self.residual) * len(where) ** 2 <= TUNING.dense_work:
             step.flat[where] = self._accurate_solution(where, roots, damping)
-        elif self._is_small:
+        elif self.vectors.size <= TUNING.max_unknowns:
             step.flat[where] = self._solution(where, roots, damping)
         else:
             accuracy = float(np.clip(np.sqrt(self.gradient_size), 1e-8, 0.1))
-            step, _ = self.gram.solve(
-                np.where(self.free, -self.gradient, 0), damping, accuracy, 60, self.free
-            )
+            step = self.gram.solve(-(self.free * self.gradient), damping, accuracy, 60, self.free)
         return np.maximum(self.vectors + step, 0) - self.vectors if self.objective.is_nonnegative else step
 
     def _accurate_solution(self, where: Array, roots: Array, damping: float) -> Array:
@@ -146,14 +149,11 @@ class TermsModel:
         return np.asarray(np.linalg.lstsq(np.vstack([columns, ridge]), target, rcond=1e-15)[0] / roots)
 
     def _solution(self, where: Array, roots: Array, damping: float) -> Array:
-        matrix = self.matrix if len(where) == self.vectors.size else self.matrix[np.ix_(where, where)]
-        scaled = matrix / (roots[:, None] * roots)
+        scaled = self.matrix[np.ix_(where, where)] / (roots[:, None] * roots)
         target = -self.gradient.ravel()[where] / roots
         while True:
-            damped = scaled.copy()
-            damped.flat[:: len(where) + 1] += damping
             try:
-                factor = cho_factor(damped, overwrite_a=True, check_finite=False)
+                factor = cho_factor(scaled + damping * np.eye(len(where)), check_finite=False)
                 return np.asarray(cho_solve(factor, target, check_finite=False) / roots)
             except (LinAlgError, ValueError):
                 damping = 4 * damping + 1e-14
@@ -163,9 +163,8 @@ class TermsModel:
         if not self.objective.is_nonnegative:
             # What the equations of the step leave.
             return 0.5 * float(np.vdot(step, damping * self.scales[:, None] * step - self.gradient).real)
-        image = (
-            (self.matrix @ step.ravel()).reshape(step.shape) if self._is_small else self.gram.product(step)
-        )
+        is_small = self.vectors.size <= TUNING.max_unknowns
+        image = (self.matrix @ step.ravel()).reshape(step.shape) if is_small else self.gram.product(step)
         return -float(np.sum(step * (self.gradient + 0.5 * image)))
 
 
@@ -178,14 +177,14 @@ def _contract(coefficients: Array, points: Array, order: int, left: int) -> Arra
 
 def gauss_newton(
     tensor: Contractible,
-    vectors: Array,
-    signs: Array,
+    terms: Terms,
     *,
     max_iter: int = 200,
     tol: float = 1e-13,
     give_up_above: float = np.inf,
     is_nonnegative: bool = False,
-) -> Refined:
+    scale: float | None = None,
+) -> Terms:
     """Minimise |T - sum_i s_i (a_i . x)^d|^2 over the vectors a_i.
 
     Damped steps, in which the Jacobian, the matrix of rank * dim rows, or only products with it are formed.
@@ -194,10 +193,8 @@ def gauss_newton(
     ----------
     tensor : SymmetricTensor or another Contractible
         Of order at least 2.
-    vectors : ndarray, shape (rank, dim)
-        Real or complex.
-    signs : ndarray, shape (rank,)
-        +1 or -1, kept.
+    terms : Terms
+        Where to start, real or complex. The signs are kept.
     max_iter : int
     tol : float
         Stop when the gradient, relative to ``|T|`` and to the terms, is below.
@@ -206,61 +203,70 @@ def gauss_newton(
         starts that compete with each other.
     is_nonnegative : bool, default=False
         Whether coordinates are held at zero or above.
+    scale : float, optional
+        About the norm of the tensor, where that is not known.
 
     Returns
     -------
-    refined : Refined
+    terms : Terms
+        With the iterations before these. A residual is relative to `scale`.
     """
-    scale = tensor.norm()
-    unit = scale ** (1 / tensor.order)
-    dtype = np.result_type(vectors, tensor.contract_all(vectors[:1], 1))
-    objective = Objective(tensor, signs, scale, is_nonnegative=is_nonnegative)
+    objective = Objective(tensor, terms.signs, scale or tensor.norm(), is_nonnegative=is_nonnegative)
+    dtype = np.result_type(terms.vectors, tensor.contract_all(terms.vectors[:1], 1))
 
     def is_slow(gain: float, cost: float) -> bool:
         return gain < TUNING.promising * cost and 2 * cost > give_up_above**2
 
-    start = TermsModel(objective, vectors.astype(dtype) / unit)
+    start = TermsModel(objective, terms.vectors.astype(dtype) / objective.unit)
     model, costs = descend(start, max_iter=max_iter, tol=tol, is_slow=is_slow, patience=5)
-    history = np.sqrt(np.maximum(2 * np.array(costs), 0.0)).tolist()
-    size = model.gradient_size
-    converged = size <= max(tol, 1e-9)
-    return Refined(model.vectors * unit, signs, model.cost, size, converged, len(costs), tuple(history))
+    history = np.sqrt(np.maximum(2 * np.array([*costs, model.cost]), 0.0)).tolist()
+    return replace(
+        terms,
+        vectors=model.vectors * objective.unit,
+        residual=history.pop(),
+        gradient_size=model.gradient_size,
+        converged=has_converged(model.gradient_size, tol),
+        n_iter=terms.n_iter + len(costs),
+        history=(*terms.history, *history),
+    )
 
 
-def penalised_descent(tensor: SymmetricTensor, vectors: Array, signs: Array, penalties: Array) -> Array:
-    """Return vectors after a few steps at each penalty, and more without one.
+def has_converged(gradient_size: float, tol: float) -> bool:
+    """Return whether a relative gradient is that of a minimum: rounding may keep it from a smaller `tol`."""
+    return gradient_size <= max(tol, 1e-9)
+
+
+def penalised_descent(tensor: SymmetricTensor, terms: Terms, penalties: Array) -> Terms:
+    """Return real terms after a few steps at each penalty, and more without one.
 
     Parameters
     ----------
     tensor : SymmetricTensor
         Real, of order at least 3.
-    vectors : ndarray, shape (rank, dim)
-        Real.
-    signs : ndarray, shape (rank,)
-        +1 or -1, kept.
+    terms : Terms
+        Real. The signs are kept.
     penalties : ndarray
         Falling.
 
     Returns
     -------
-    vectors : ndarray, shape (rank, dim)
+    terms : Terms
     """
-    scale = tensor.norm()
-    unit = scale ** (1 / tensor.order)
+    objective = Objective(tensor, terms.signs, tensor.norm())
 
     def is_slow(gain: float, cost: float) -> bool:
         return gain < TUNING.promising * cost or cost < TUNING.vanishing
 
-    moved = vectors / unit
+    moved = terms.vectors / objective.unit
     for penalty in (*penalties, 0.0):
-        model = TermsModel(Objective(tensor, signs, scale, penalty=float(penalty)), moved)
+        model = TermsModel(replace(objective, penalty=float(penalty)), moved)
         max_iter, damping = (8, 1e-2) if penalty else (TUNING.short_run, 1e-4)
         moved = descend(model, max_iter=max_iter, damping=damping, is_slow=is_slow)[0].vectors
-    return moved * unit
+    return replace(terms, vectors=moved * objective.unit)
 
 
-def polish_terms(tensor: SymmetricTensor, refined: Refined, residual: float) -> tuple[Refined, float]:
-    """Return terms that are nearly exact after a few more steps, and their relative residual.
+def polish(tensor: SymmetricTensor, terms: Terms) -> Terms:
+    """Return terms that are nearly exact after a few more steps.
 
     Exact terms reach rounding; terms that only have a limit, such as those of a form of border rank, do not.
     Where two points are close, damped steps creep along a narrow valley, out of which full steps lead, uphill
@@ -269,34 +275,31 @@ def polish_terms(tensor: SymmetricTensor, refined: Refined, residual: float) -> 
     Parameters
     ----------
     tensor : SymmetricTensor
-    refined : Refined
-    residual : float
-        Relative, of these terms.
+    terms : Terms
+        With their residual.
 
     Returns
     -------
-    refined : Refined
+    terms : Terms
         The same where no step makes the residual smaller, or where none is needed.
-    residual : float
     """
-    signs, order, scale = refined.signs, tensor.order, tensor.norm()
-    unit = scale ** (1 / order)
-    sizes = np.linalg.norm(refined.vectors, axis=1) ** order
-    if not residual < TUNING.nearly_exact or is_rounding(residual, sizes, scale):
-        return refined, residual
-    best, largest = refined.vectors, 2.0 * np.sum(sizes)
-    model = TermsModel(Objective(tensor, signs, scale), best / unit)
+    order, scale = tensor.order, tensor.norm()
+    sizes = np.linalg.norm(terms.vectors, axis=1) ** order
+    if not terms.residual < TUNING.nearly_exact or is_rounding(terms.residual, sizes, scale):
+        return terms
+    objective, largest = Objective(tensor, terms.signs, scale), 2.0 * np.sum(sizes)
+    model = TermsModel(objective, terms.vectors / objective.unit)
     model, _ = descend(model, max_iter=TUNING.polish_steps, tol=np.finfo(float).eps)
     before = np.nan
     for _ in range(TUNING.full_steps):
-        vectors = model.vectors * unit
-        left = relative_residual(tensor, signs, vectors)
+        vectors = model.vectors * objective.unit
+        residual = relative_residual(tensor, terms.signs, vectors)
         sizes = np.linalg.norm(vectors, axis=1) ** order
-        if left < residual and np.sum(sizes) <= largest:
-            best, residual = vectors, left
+        if residual < terms.residual and np.sum(sizes) <= largest:
+            terms = replace(terms, vectors=vectors, residual=residual)
             if is_rounding(residual, sizes, scale):
                 break
-        if not left < 1 or abs(left - before) <= TUNING.promising * before:  # lost, or at a minimum
+        if not residual < 1 or abs(residual - before) <= TUNING.promising * before:  # lost, or at a minimum
             break
-        model, before = model.moved(model.step(0.0)), left
-    return replace(refined, vectors=best), residual
+        model, before = model.moved(model.step(0.0)), residual
+    return terms

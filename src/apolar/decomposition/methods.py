@@ -1,4 +1,4 @@
-"""The methods of `decompose`."""
+"""The methods of `decompose`, and the rank of a tensor if it is not given."""
 
 from __future__ import annotations
 
@@ -8,31 +8,35 @@ from dataclasses import replace
 import numpy as np
 
 from apolar.decomposition import ranks
+from apolar.decomposition.pencil import real_starts
 from apolar.decomposition.power_method import power_method
-from apolar.decomposition.rank_search import decompose_unknown_rank
-from apolar.decomposition.search import (
-    CandidateTerms,
+from apolar.decomposition.proofs.flattenings import koszul_bound
+from apolar.decomposition.race import (
     DecompositionProblem,
     best_terms,
+    converge,
     far_better,
     pencil_or_none,
     rate_points,
-    real_starts,
     refine_in_field,
+    run_work,
+    structured_limit,
 )
+from apolar.decomposition.terms import Terms
+from apolar.decomposition.tuning import TUNING
 
 
-def pencil_method(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[CandidateTerms, str]:
+def pencil_method(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[Terms, str]:
     """Return the terms of algorithm 2, and where their number comes from."""
-    rank, source = problem.resolve_rank()
-    candidate = pencil_candidate(problem, rank, rng)
-    return refine_in_field(problem, candidate) if problem.refine else candidate, source
+    rank, source = ranks.resolve_rank(problem.rank, problem.flattening.singular_values)
+    terms = _pencil_terms(problem, rank, rng)
+    return refine_in_field(problem, terms) if problem.refine else terms, source
 
 
-def pencil_candidate(problem: DecompositionProblem, rank: int, rng: np.random.Generator) -> CandidateTerms:
+def _pencil_terms(problem: DecompositionProblem, rank: int, rng: np.random.Generator) -> Terms:
     """Return the terms of algorithm 2 as it gives them."""
     tensor, row_degree = problem.tensor, problem.flattening.row_degree
-    problem.check_limit(rank, ranks.pencil_limit(tensor.dim, tensor.order, row_degree), "pencil")
+    _check_limit(problem, rank, ranks.pencil_limit(tensor.dim, tensor.order, row_degree), "pencil")
     points = pencil_or_none(problem, rank, rng)
     if points is None:
         raise ValueError(
@@ -42,41 +46,46 @@ def pencil_candidate(problem: DecompositionProblem, rank: int, rng: np.random.Ge
     return rate_points(problem, "pencil", real_starts(points) if problem.field == "real" else points)
 
 
-def spm_method(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[CandidateTerms, str]:
+def spm_method(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[Terms, str]:
     """Return the terms of the subspace power method, and where their number comes from."""
-    rank, source = problem.resolve_rank()
-    candidate = power_method_candidate(problem, rank, rng)
+    rank, source = ranks.resolve_rank(problem.rank, problem.flattening.singular_values)
+    terms = _power_method_terms(problem, rank, rng)
     if not problem.refine:
-        return candidate, source
-    candidate = refine_in_field(problem, candidate)
-    if problem.field == "auto" and not (candidate.exact or problem.tensor.is_complex):
-        complex_terms = power_method_candidate(replace(problem, field="complex"), rank, rng)
-        candidate = far_better(refine_in_field(problem, complex_terms), candidate)
-    return candidate, source
+        return terms, source
+    terms = refine_in_field(problem, terms)
+    if problem.field == "auto" and not (terms.is_exact or problem.tensor.is_complex):
+        rival = _power_method_terms(replace(problem, field="complex"), rank, rng)
+        terms = far_better(refine_in_field(problem, rival), terms)
+    return terms, source
 
 
-def power_method_candidate(
-    problem: DecompositionProblem, rank: int, rng: np.random.Generator
-) -> CandidateTerms:
+def _power_method_terms(problem: DecompositionProblem, rank: int, rng: np.random.Generator) -> Terms:
     """Return the terms of the subspace power method as it gives them."""
     tensor, flattening = problem.tensor, problem.flattening
-    problem.check_limit(rank, ranks.power_method_limit(tensor.dim, tensor.order), "spm")
-    values = flattening.singular_values
-    if rank > ranks.numerical_rank(values):
+    _check_limit(problem, rank, ranks.power_method_limit(tensor.dim, tensor.order), "spm")
+    if rank > (limit := ranks.numerical_rank(flattening.singular_values)):
         raise ValueError(
-            f"The Hankel matrix has rank {ranks.numerical_rank(values)}: method='spm' finds no more "
+            f"The Hankel matrix has rank {limit}: method='spm' finds no more "
             f"terms than that, and {rank} were asked for. Use method='auto', or a lower rank."
         )
-    dtype = np.complex128 if problem.wants_complex else np.float64
-    left, right = flattening.left[:, :rank].astype(dtype), flattening.right[:, :rank].astype(dtype)
-    points = power_method(left, values[:rank], right, tensor.dim, tensor.order, rng)
+    points = power_method(flattening, rank, problem.wants_complex, rng)
     return rate_points(problem, "spm", points)
 
 
-def auto_method(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[CandidateTerms, str]:
+def _check_limit(problem: DecompositionProblem, rank: int, limit: int, method: str) -> None:
+    """Refuse a rank above that of a method."""
+    if rank > limit:
+        raise ValueError(
+            f"Rank {rank} is above what method='{method}' can find in a tensor of order "
+            f"{problem.tensor.order} in {problem.tensor.dim} variables: {limit}. Use method='auto', or a "
+            "lower rank."
+        )
+
+
+def auto_method(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[Terms, str]:
     """Return the best terms, and where their number comes from."""
     tensor = problem.tensor
-    rank, source = problem.resolve_rank()
+    rank, source = ranks.resolve_rank(problem.rank, problem.flattening.singular_values)
     largest = 2 * ranks.generic_rank(tensor.dim, tensor.order)
     if rank > largest:
         raise ValueError(
@@ -87,26 +96,193 @@ def auto_method(problem: DecompositionProblem, rng: np.random.Generator) -> tupl
         return _best_unrefined(problem, rank, rng), source
     if problem.rank is not None:
         return best_terms(problem, rank, rng), source
-    return decompose_unknown_rank(problem, rng)
+    return _decompose_unknown_rank(problem, rank, source, rng)
 
 
-def _best_unrefined(problem: DecompositionProblem, rank: int, rng: np.random.Generator) -> CandidateTerms:
+def _best_unrefined(problem: DecompositionProblem, rank: int, rng: np.random.Generator) -> Terms:
     """Return the better of the structured methods, as they come."""
-    candidates: list[CandidateTerms] = []
-    reason: ValueError | None = None
-    for structured in (pencil_candidate, power_method_candidate):
+    found: list[Terms] = []
+    for structured in (_pencil_terms, _power_method_terms):
         try:
-            candidates.append(structured(problem, rank, rng))
+            found.append(structured(problem, rank, rng))
         except ValueError as error:
             reason = error
-    if not candidates:
+    if not found:
         raise ValueError(f"No method gives rank {rank} without refinement: switch it on.") from reason
-    return min(candidates, key=lambda candidate: candidate.residual)
+    return min(found, key=lambda terms: terms.residual)
 
 
-METHODS: dict[str, Callable[[DecompositionProblem, np.random.Generator], tuple[CandidateTerms, str]]] = {
+METHODS: dict[str, Callable[[DecompositionProblem, np.random.Generator], tuple[Terms, str]]] = {
     "auto": auto_method,
     "pencil": pencil_method,
     "spm": spm_method,
 }
 """Each returns terms, refined if the problem says so, and where their number comes from."""
+
+
+# --- a rank that is not given ---------------------------------------------------------------------
+
+
+def _decompose_unknown_rank(
+    problem: DecompositionProblem, rank: int, source: str, rng: np.random.Generator
+) -> tuple[Terms, str]:
+    """Return the best terms at a rank that the tensor tells, and how it told it.
+
+    Parameters
+    ----------
+    problem : DecompositionProblem
+    rank : int
+        That of the Hankel matrix.
+    source : str
+        Of that rank.
+    rng : numpy.random.Generator
+    """
+    tensor, values = problem.tensor, problem.flattening.singular_values
+    points = pencil_or_none(problem, rank, rng)
+    if points is not None and not (problem.field == "real" and np.iscomplexobj(points)):
+        exact = _exact_or_none(problem, "pencil", points)
+        if exact is not None:
+            return exact, source
+    points = ranks.coprime_points(tensor, problem.field != "real")
+    if points is not None:
+        exact = _exact_or_none(problem, "monomials", points)
+        if exact is not None:
+            return exact, "the ranks of monomials that share no variable"
+    first: Terms | None = None
+    above_floor = ranks.noise_floor_rank(values)
+    if above_floor is not None:
+        if rank < len(values):
+            # Noise leaves no singular value at rounding: what looks like a floor may be small terms.
+            first = best_terms(problem, rank, rng)
+            if first.is_exact:
+                return first, source
+        terms = best_terms(problem, above_floor, rng)
+        if terms.residual <= TUNING.far and not terms.is_diverging:
+            return _as_noisy(terms, "the singular values above a floor of noise")
+    if len(tensor.coefficients) > TUNING.many_coefficients and rank == len(values):
+        # Noise may fill the matrix: if its spectrum shows how much, terms above it leave as much.
+        seen = ranks.noise_edge_rank(values)
+        if seen is not None:
+            terms = best_terms(problem, seen[0], rng)
+            if terms.residual * tensor.norm() <= TUNING.same_noise * seen[1] and not terms.is_diverging:
+                return _as_noisy(terms, "the singular values above those of noise")
+        # Random starts at a rank as high as that would take minutes, and say little.
+        rank = min(rank, structured_limit(tensor))
+        problem = replace(problem, n_starts=1)
+    if first is None:
+        # A rank above those of the structured methods says little: a few starts will do.
+        share = 1 if rank <= structured_limit(tensor) else 5
+        first = best_terms(replace(problem, n_starts=max(problem.n_starts // share, 1)), rank, rng)
+    return (first, source) if first.is_exact else _search_rank(problem, first, source, rng)
+
+
+def _exact_or_none(problem: DecompositionProblem, method: str, points: np.ndarray) -> Terms | None:
+    """Return the terms of points if they are the tensor's own, after a refinement."""
+    terms = rate_points(problem, method, points)
+    if terms.residual > TUNING.promising or terms.is_diverging:
+        return None
+    finished = converge(problem, terms)
+    return finished if finished.is_exact else None
+
+
+def _as_noisy(terms: Terms, source: str) -> tuple[Terms, str]:
+    """Return terms of a tensor that is taken for noisy, and the words that say so."""
+    return terms, f"{source}; the {terms.residual:.1g} that is left is taken for noise"
+
+
+def _search_rank(
+    problem: DecompositionProblem, first: Terms, source: str, rng: np.random.Generator
+) -> tuple[Terms, str]:
+    """Return exact terms of the least rank at which the search finds any, and how it was found.
+
+    Where the terms of the Hankel matrix's rank leave little that may be noise, only ranks at which noise has
+    no exact terms are tried: those with fewer unknowns than coefficients. Exact ones are the tensor's own.
+
+    Parameters
+    ----------
+    problem : DecompositionProblem
+    first : Terms
+        The best terms of the Hankel matrix's rank, not exact.
+    source : str
+        Of that rank.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    terms : Terms
+        The first ones, not settled, if no exact terms are found and they are not near.
+    source : str
+    """
+    tensor, rank, size = problem.tensor, first.rank, len(problem.tensor.coefficients)
+    if first.residual <= TUNING.far and not (first.converged or first.is_diverging):
+        # Terms that grow without bound do so slowly: only a longer run tells them from noisy ones.
+        first = converge(replace(problem, max_iter=TUNING.long_run * problem.max_iter), first)
+    generic = ranks.generic_rank(tensor.dim, tensor.order)
+    lower, upper = _rank_bounds(problem, generic)
+    says_something = first.vectors.size <= TUNING.max_share * size
+    is_near = says_something and first.residual <= TUNING.far and not first.is_diverging
+    last = upper if np.isfinite(problem.deadline) or size <= TUNING.few_coefficients else generic + 3
+    last = -(-size // tensor.dim) - 1 if is_near else min(last, upper)
+    candidates = range(max(_next_rank(problem, rank), lower), last + 1)
+    if size > TUNING.many_coefficients or (is_near and problem.wants_complex):
+        candidates = range(0)
+    exact, tried = _first_exact(problem, candidates, rng)
+    if exact is not None:
+        if tensor.dim == 2 and exact.rank == _next_rank(problem, lower):
+            lower = exact.rank
+        words = f"raised until exact, from the Hankel matrix's {rank}"
+        if is_near:
+            words = f"exact, where {rank} terms leave {first.residual:.1g}, and below the generic rank"
+        return replace(exact, rank_bounds=(lower, exact.rank)), words
+    first = replace(first, rank_bounds=(lower, upper), is_settled=is_near)
+    if is_near:
+        return _as_noisy(first, source)
+    if size > TUNING.many_coefficients:
+        words = f"forms of more than {TUNING.many_coefficients} coefficients are not tried at higher ranks"
+        return first, f"the Hankel matrix; {words}"
+    limit = ", then time_limit was over" if problem.is_out_of_time else ""
+    others = ", ".join(str(other) for other in [rank, *tried])
+    return first, f"the numerical rank of the Hankel matrix; no exact terms found at {others}{limit}"
+
+
+def _rank_bounds(problem: DecompositionProblem, generic: int) -> tuple[int, int]:
+    """Return bounds of the rank of a tensor before any search.
+
+    From below the largest rank of a Hankel matrix, of all row degrees, or the bound of a Koszul flattening;
+    from above twice the generic rank [blekherman2015], or the sum of the ranks of the monomials.
+    """
+    upper = 2 * generic
+    if problem.field != "real":  # over R monomials may have a larger rank
+        upper = min(upper, ranks.monomials_bound(problem.tensor))
+    return min(max(ranks.hankel_bound(problem.tensor), koszul_bound(problem.tensor)), upper), upper
+
+
+def _next_rank(problem: DecompositionProblem, rank: int) -> int:
+    """Return the next rank that is possible after that of the Hankel matrix, which was not exact.
+
+    By Sylvester's theorem a binary form has over C either that rank, or order + 2 less that rank.
+    """
+    if problem.tensor.dim == 2 and problem.field != "real":
+        return max(rank + 1, problem.tensor.order + 2 - rank)
+    return rank + 1
+
+
+def _first_exact(
+    problem: DecompositionProblem, candidates: range, rng: np.random.Generator
+) -> tuple[Terms | None, list[int]]:
+    """Return the first exact terms of some ranks, which share the work evenly, and the ranks tried."""
+    tensor, size = problem.tensor, len(problem.tensor.coefficients)
+    tried: list[int] = []
+    for rank in candidates:
+        if problem.is_out_of_time:
+            break
+        tried.append(rank)
+        affordable = TUNING.rank_work / (len(candidates) * run_work(tensor, rank))
+        n_starts = max(int(min(affordable, problem.n_starts // 2)), 1)
+        # Below the generic rank complex starts find hardly more than real ones.
+        is_real = size > TUNING.few_coefficients and rank * tensor.dim < size and not problem.wants_complex
+        share = replace(problem, n_starts=n_starts, field="real" if is_real else problem.field)
+        terms = best_terms(share, rank, rng)
+        if terms.is_exact:
+            return terms, tried
+    return None, tried

@@ -1,28 +1,26 @@
 """Algorithm 2 of the paper, joint diagonalisation, and Sylvester's theorem for binary forms."""
 
-import math
 
 import numpy as np
 
 from apolar._core.arrays import Array, unit_rows
-from apolar._core.compiled import kernels
+from apolar.decomposition.ranks import HankelSVD
 from apolar.decomposition.terms import absorb_weights
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, hankel
 from apolar.tensor.monomials import monomial_values, multinomials, product_positions
 
 
-def pencil_points(left_vectors: Array, dim: int, row_degree: int, rng: np.random.Generator) -> Array:
+def pencil_points(flattening: HankelSVD, rank: int, rng: np.random.Generator) -> Array:
     """Return the points of a decomposition from the image of its Hankel matrix.
 
     Algorithm 2 of [khouja2022moments] in floating point.
 
     Parameters
     ----------
-    left_vectors : ndarray, shape (n_monomials(dim, row_degree), rank)
-        Leading left singular vectors of the weighted Hankel matrix.
-    dim, row_degree : int
-        The row degree k must be larger than the interpolation degree of the points.
+    flattening : HankelSVD
+        Its row degree k must be larger than the interpolation degree of the points.
+    rank : int
     rng : numpy.random.Generator
 
     Returns
@@ -36,8 +34,8 @@ def pencil_points(left_vectors: Array, dim: int, row_degree: int, rng: np.random
         If the pencil is singular: the rank is not the tensor's own, or the
         points do not impose independent conditions in degree k - 1.
     """
-    rank = left_vectors.shape[1]
-    unweighted = left_vectors / np.sqrt(multinomials(dim, row_degree))[:, None]
+    dim, row_degree = flattening.dim, flattening.row_degree
+    unweighted = flattening.left[:, :rank] / np.sqrt(multinomials(dim, row_degree))[:, None]
     # U_i: the rows of U at the monomials X_i X^a, |a| = k - 1, weighted again.
     rows = product_positions(dim, 1, row_degree - 1)
     slices = unweighted[rows] * np.sqrt(multinomials(dim, row_degree - 1))[None, :, None]
@@ -45,27 +43,26 @@ def pencil_points(left_vectors: Array, dim: int, row_degree: int, rng: np.random
         side_by_side = slices.swapaxes(0, 1).reshape(slices.shape[1], -1)
         basis = np.linalg.svd(side_by_side, full_matrices=False)[0][:, :rank]
         slices = basis.conj().T @ slices
-    combined = _invertible_combination(slices, rng)
-    points = joint_eigenvalues(np.linalg.solve(combined[None], slices), rng)
-    norms = np.linalg.norm(points, axis=1)
-    if not np.all(np.isfinite(norms)) or not np.all(norms > 0):
+    points = joint_eigenvalues(slices, rng)
+    if not np.all(np.isfinite(points)):
         raise np.linalg.LinAlgError("The pencil is singular.")
-    return points / norms[:, None]
+    return unit_rows(points)
 
 
-def _invertible_combination(slices: Array, rng: np.random.Generator, n_tries: int = 4) -> Array:
-    """Return a well conditioned random combination of the slices, or the best of a few."""
-    best_condition, best = np.inf, slices[0]
-    for _ in range(n_tries):
-        combined = np.tensordot(rng.standard_normal(len(slices)), slices, 1)
-        condition = np.linalg.cond(combined)
-        if condition < best_condition:
-            best_condition, best = condition, combined
-        if best_condition < 1 / TUNING.well_apart:
-            break
-    if not best_condition < 1e14:
-        raise np.linalg.LinAlgError("The pencil is singular.")
-    return best
+def rotate_to_real(points: Array) -> Array:
+    """Return complex points turned by a phase so that their real part is largest."""
+    squares = np.einsum("ij,ij->i", points, points)
+    return points * np.exp(-0.5j * np.angle(squares))[:, None]
+
+
+def real_starts(points: Array) -> Array:
+    """Return real points near complex ones: a pair of conjugates becomes its real and imaginary part."""
+    turned = rotate_to_real(points)
+    real = turned.real.copy()
+    for i in np.flatnonzero(np.linalg.norm(turned.imag, axis=1) > 0.1):
+        if np.any(np.abs(turned[:i] @ turned[i]) > 1 - 1e-6):
+            real[i] = turned[i].imag
+    return unit_rows(real)
 
 
 def fit_weights(tensor: SymmetricTensor, points: Array) -> tuple[Array, Array]:
@@ -98,10 +95,10 @@ def fit_weights(tensor: SymmetricTensor, points: Array) -> tuple[Array, Array]:
 
 
 def joint_eigenvalues(matrices: Array, rng: np.random.Generator, *, max_sweeps: int = 30) -> Array:
-    """Return the joint eigenvalues of matrices that share their eigenvectors.
+    """Return the joint eigenvalues of matrices L D_i R that share the factors L and R, D_i being diagonal.
 
-    Starts from the eigenvectors of a random combination, the best separated
-    of a few, and improves them by Newton sweeps [khouja2022diagonalisation].
+    Starts from the eigenvectors of a pencil of two random combinations, and
+    improves them by Newton sweeps [khouja2022diagonalisation].
 
     Parameters
     ----------
@@ -112,47 +109,34 @@ def joint_eigenvalues(matrices: Array, rng: np.random.Generator, *, max_sweeps: 
     Returns
     -------
     eigenvalues : ndarray, shape (rank, n_matrices)
-        Row j holds the eigenvalues of all matrices for the j-th eigenvector.
-        Complex if the eigenvectors are.
+        Row j holds those of all matrices for the j-th eigenvector, relative to a
+        random combination of them. Complex if the eigenvectors are.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If no combination of the matrices is invertible, or the eigenvectors are no basis.
     """
-    rank = matrices.shape[1]
-    vectors = _separated_eigenvectors(matrices, rng)
-    inverse = np.linalg.inv(vectors)
-    stack = np.concatenate([np.eye(rank)[None], inverse @ matrices @ vectors])
+    first, second = np.tensordot(rng.standard_normal((2, len(matrices))), matrices, 1)
+    vectors = np.linalg.eig(np.linalg.solve(first, second))[1]
+    basis = first @ vectors
+    if not np.linalg.cond(basis) < 1 / np.finfo(float).eps:
+        raise np.linalg.LinAlgError("The pencil is singular.")
+    stack = np.linalg.solve(basis[None], np.concatenate([first[None], matrices]) @ vectors)
     error = _off_diagonal(stack)
     # What the rounding of a product of three matrices leaves.
-    rounding = np.finfo(float).eps * rank * np.linalg.norm(stack)
+    rounding = np.finfo(float).eps * matrices.shape[1] * np.linalg.norm(stack)
     for _ in range(max_sweeps):
         if error <= rounding:
             break
         left, right = _newton_sweep(stack)
         trial = left @ stack @ right
         trial_error = _off_diagonal(trial)
-        if not trial_error < error:
+        if not trial_error < (1 - TUNING.promising) * error:
             break
-        slow = trial_error > 0.999 * error
         stack, error = trial, trial_error
-        if slow:
-            break
     diagonals = np.einsum("kii->ik", stack)
     return diagonals[:, 1:] / diagonals[:, :1]
-
-
-def _separated_eigenvectors(matrices: Array, rng: np.random.Generator, n_tries: int = 4) -> Array:
-    """Return the eigenvectors of a random combination whose eigenvalues lie apart, or the best of a few."""
-    best_gap, best = -1.0, np.zeros((0, 0))
-    for _ in range(n_tries):
-        coefficients = rng.standard_normal(len(matrices))
-        values, vectors = np.linalg.eig(np.tensordot(coefficients, matrices, 1))
-        distances = np.abs(values[:, None] - values) + np.diag(np.full(len(values), np.inf))
-        gap = distances.min() / np.abs(values).max() if len(values) > 1 else 1.0
-        if gap > best_gap and np.linalg.cond(vectors) < 1e14:
-            best_gap, best = gap, vectors
-        if best_gap > TUNING.well_apart:
-            break
-    if best_gap < 0:
-        raise np.linalg.LinAlgError("The matrices have no common basis of eigenvectors.")
-    return best
 
 
 def _off_diagonal(stack: Array) -> float:
@@ -182,57 +166,12 @@ def _newton_sweep(stack: Array) -> tuple[Array, Array]:
     return y, x
 
 
-def joint_rotation(matrices: Array, *, tol: float = 1e-9, max_sweeps: int = 60) -> Array:
-    """Return the rotation that best diagonalises symmetric matrices together [cardoso1996].
-
-    Parameters
-    ----------
-    matrices : ndarray, shape (n_matrices, dim, dim)
-        Real, symmetric.
-    tol : float
-        Stop when no rotation of a sweep has a larger sine; the error is then its square.
-    max_sweeps : int
-
-    Returns
-    -------
-    rotation : ndarray, shape (dim, dim)
-        Orthogonal; its columns are the joint eigenvectors.
-    """
-    # Coordinates first: a rotation then mixes two contiguous slices.
-    stack = np.ascontiguousarray(np.moveaxis(np.array(matrices, dtype=float), 0, 2))
-    dim = stack.shape[0]
-    rotation = np.eye(dim)
-    if kernels is not None:
-        kernels.joint_rotation(stack, rotation, dim, tol, max_sweeps)
-        return rotation
-    for _ in range(max_sweeps):
-        largest = 0.0
-        for p in range(dim - 1):
-            for q in range(p + 1, dim):
-                differences = stack[p, p] - stack[q, q]
-                doubles = 2 * stack[p, q]
-                on = float(differences @ differences - doubles @ doubles)
-                off = 2 * float(differences @ doubles)
-                theta = 0.5 * math.atan2(off, on + math.hypot(on, off))
-                sine, cosine = math.sin(theta), math.cos(theta)
-                largest = max(largest, abs(sine))
-                if abs(sine) <= tol:
-                    continue
-                for rows in (stack, stack.swapaxes(0, 1), rotation.T):
-                    turned = cosine * rows[p] + sine * rows[q]
-                    rows[q] = cosine * rows[q] - sine * rows[p]
-                    rows[p] = turned
-        if largest <= tol:
-            break
-    return rotation
-
-
 # Forms of the kernel that are drawn: the zeros of some lie closer together than those of others.
 N_DRAWS = 10
 
 
-def sylvester_points(tensor: SymmetricTensor, rank: int, rng: np.random.Generator) -> list[Array]:
-    """Return points of decompositions of a binary form, over C, one for each of some forms of the kernel.
+def sylvester_points(tensor: SymmetricTensor, rank: int, rng: np.random.Generator) -> Array:
+    """Return points of a decomposition of a binary form, over C: the zeros of a form of the kernel.
 
     Parameters
     ----------
@@ -244,7 +183,7 @@ def sylvester_points(tensor: SymmetricTensor, rank: int, rng: np.random.Generato
 
     Returns
     -------
-    points : list of ndarray, shape (rank, 2)
+    points : ndarray, shape (rank, 2)
     """
     order = tensor.order
     if rank >= order:
@@ -253,10 +192,11 @@ def sylvester_points(tensor: SymmetricTensor, rank: int, rng: np.random.Generato
         matrix = hankel(tensor, row_degree=order - rank)
         _, values, right = np.linalg.svd(matrix)
         kernel = right[len(values) :].conj()
-    points = []
+    best, least = np.zeros((rank, 2)), np.inf
     for _ in range(N_DRAWS):
-        form = rng.standard_normal(len(kernel)) @ kernel
-        ratios = np.roots(form)
-        if len(ratios) == rank:
-            points.append(unit_rows(np.stack([ratios, np.ones(rank)], axis=1).astype(complex)))
-    return points
+        ratios = np.roots(rng.standard_normal(len(kernel)) @ kernel)
+        points = unit_rows(np.stack([ratios, np.ones(len(ratios))], axis=1).astype(complex))
+        closest = np.abs(np.triu(points.conj() @ points.T, 1)).max()
+        if len(points) == rank and closest < least:
+            best, least = points, closest
+    return best

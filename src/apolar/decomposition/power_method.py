@@ -1,59 +1,26 @@
 """The subspace power method: the components one after another, in tensors of any order."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from apolar._core.arrays import Array, unit_rows
+from apolar.decomposition.ranks import HankelSVD
 from apolar.tensor.monomials import monomial_values, multinomials, product_positions
 
-# Damping of the first step of a climb, and its factors after a step that goes up or down.
-FIRST_DAMPING, LESS, MORE = 0.1, 0.2, 4.0
+# Damping of the first step of a climb, and the factor by which it falls and grows.
+FIRST_DAMPING, DAMPING_FACTOR = 0.1, 4.0
 # No step goes up at this damping: the vector stands at a maximum, to rounding.
 MAX_DAMPING = 1e6
+# A climb ends with a step shorter than this: the next one would have the square of its length.
+MIN_STEP = 1e-6
 # The distance to one below which a maximum may be a component, and that which rounding leaves.
 NEAR, ROUNDING = 1e-2, 1e-12
-# Where powers fill more of the space than this, others than the components come within 1e-8: maxima wait
-# there that are this many times farther from one than the best.
-FULL, SPREAD = 0.5, 100.0
-# Steps after which a climb ends that half of its vectors have ended.
-PATIENCE = 10
-# Steps of a climb for starts that a long refinement follows.
-ROUGH_STEPS = 15
+# Where powers all but fill the space, others than the components come within 1e-8: maxima wait there that
+# are this many times farther from one than the best.
+SPREAD = 100.0
+# Steps of a climb, and those after which it ends if half of its vectors have ended.
+MAX_STEPS, PATIENCE = 100, 10
 # Numbers in the slices of one batch of vectors, at most.
 BATCH_SIZE = 2**22
-
-
-@dataclass(frozen=True, eq=False)
-class _Ascent:
-    """The objective at many unit vectors.
-
-    F(a) is the squared length of the projection of a^n onto the subspace; at
-    most 1, and 1 exactly at the components.
-
-    Attributes
-    ----------
-    slices : ndarray, shape (n_vectors, dim, rank)
-        The basis, contracted with a^(n-1).
-    gradient : ndarray, shape (n_vectors, dim)
-        V(a^(n-1)) V(a^n)^*.
-    values : ndarray, shape (n_vectors,)
-        F.
-    """
-
-    slices: Array
-    gradient: Array
-    values: Array
-
-    def select(self, which: Array) -> "_Ascent":
-        """Return that of some of the vectors."""
-        return _Ascent(self.slices[which], self.gradient[which], self.values[which])
-
-    def update(self, which: Array, other: "_Ascent", rows: Array) -> None:
-        """Replace that of some of the vectors by rows of another."""
-        self.slices[which] = other.slices[rows]
-        self.gradient[which] = other.gradient[rows]
-        self.values[which] = other.values[rows]
 
 
 class _Subspace:
@@ -73,15 +40,28 @@ class _Subspace:
         weighted = slices * multinomials(dim, degree - 1)[None, :, None]
         self.flat = np.ascontiguousarray(weighted.swapaxes(0, 1)).reshape(weighted.shape[1], -1).conj()
 
-    def ascent(self, a: Array) -> _Ascent:
-        """Return the objective and its gradient, for many unit vectors."""
+    def ascent(self, a: Array) -> tuple[Array, Array, Array]:
+        """Return the objective at many unit vectors, with its derivatives.
+
+        F(a) is the squared length of the projection of a^n onto the subspace; at
+        most 1, and 1 exactly at the components.
+
+        Returns
+        -------
+        slices : ndarray, shape (n_vectors, dim, rank)
+            The basis, contracted with a^(n-1).
+        gradient : ndarray, shape (n_vectors, dim)
+            V(a^(n-1)) V(a^n)^*.
+        values : ndarray, shape (n_vectors,)
+            F.
+        """
         contracted = monomial_values(a, self.degree - 1) @ self.flat
         slices = contracted.reshape(len(a), self.dim, -1)
         coordinates = a[:, None, :] @ slices
         gradient = (slices.conj() @ coordinates.swapaxes(1, 2))[:, :, 0]
-        return _Ascent(slices, gradient, np.sum(gradient * a.conj(), axis=1).real)
+        return slices, gradient, np.sum(gradient * a.conj(), axis=1).real
 
-    def step(self, a: Array, at: _Ascent, damping: Array) -> Array:
+    def step(self, a: Array, slices: Array, gradient: Array, values: Array, damping: Array) -> Array:
         """Return the damped Gauss-Newton steps towards a power in the subspace, across the vectors.
 
         To first order, (a + u)^n is at the squared distance
@@ -93,25 +73,13 @@ class _Subspace:
         identity = np.eye(self.dim)
         along = a[:, :, None] * a[:, None, :].conj()
         across = identity - along
-        curvature = identity - self.degree * (at.slices.conj() @ at.slices.swapaxes(1, 2))
+        curvature = identity - self.degree * (slices.conj() @ slices.swapaxes(1, 2))
         matrix = across @ curvature @ across + along + damping[:, None, None] * identity
-        slope = at.gradient - at.values[:, None] * a
+        slope = gradient - values[:, None] * a
         return np.linalg.solve(matrix, slope[:, :, None])[:, :, 0]
 
 
-def power_method(
-    left_vectors: Array,
-    singular_values: Array,
-    right_vectors: Array,
-    dim: int,
-    order: int,
-    rng: np.random.Generator,
-    *,
-    starts: Array | None = None,
-    tol: float = 1e-6,
-    max_iter: int = 100,
-    n_tries: int = 3,
-) -> Array:
+def power_method(flattening: HankelSVD, rank: int, is_complex: bool, rng: np.random.Generator) -> Array:
     """Return the points of a decomposition, by the subspace power method [kileel2019].
 
     Climbs to components from a batch of starts at once, takes the distinct
@@ -122,89 +90,72 @@ def power_method(
 
     Parameters
     ----------
-    left_vectors : ndarray, shape (n_monomials(dim, ceil(order / 2)), rank)
-    singular_values : ndarray, shape (rank,)
-    right_vectors : ndarray, shape (n_monomials(dim, floor(order / 2)), rank)
-        Leading singular vectors of the weighted Hankel matrix U S R^t
-        (transposed, not conjugated).
-    dim, order : int
+    flattening : HankelSVD
+        Of the squarest Hankel matrix.
+    rank : int
+        At most that of the matrix.
+    is_complex : bool
+        Whether the points may be complex.
     rng : numpy.random.Generator
-    starts : ndarray, shape (n_starts, dim), optional
-        First guesses, in place of the first batch of random ones.
-    tol : float
-        A climb ends with a step shorter than this: the next one would have the square of its length.
-    max_iter : int
-        Steps of one climb, at most.
-    n_tries : int
-        Batches without a component before the nearest miss is taken.
 
     Returns
     -------
     points : ndarray, shape (rank, dim)
         Of unit norm.
     """
-    rank = len(singular_values)
-    degree = order - order // 2
-    left, right = left_vectors, right_vectors
-    inverse = np.diag(1 / singular_values).astype(left.dtype)
-    components = np.zeros((0, dim), dtype=left.dtype)
-    stalls = 0
+    dim, degree = flattening.dim, flattening.row_degree
+    dtype = np.dtype(np.complex128 if is_complex else np.float64)
+    left, right = flattening.left[:, :rank].astype(dtype), flattening.right[:, :rank].astype(dtype)
+    inverse = np.diag(1 / flattening.singular_values[:rank]).astype(dtype)
+    components = np.zeros((0, dim), dtype=dtype)
+    max_steps, n_tries = MAX_STEPS, 1
     while len(components) < rank:
-        subspace = _Subspace(left, dim, degree)
         n_left = rank - len(components)
-        if starts is None:
-            # Half as many as there are components: of more, too many climb to the same.
-            n_starts = int(np.clip(n_left // 2, 6, max(BATCH_SIZE // (dim * n_left), 6)))
-            starts = _gaussian_draws(rng, (n_starts, dim), left.dtype)
-        climbed, values, arrived = _climb(subspace, unit_rows(starts).astype(left.dtype), tol, max_iter)
-        starts = None
-        near = NEAR
-        if n_left > FULL * len(left):
-            near = float(np.clip(SPREAD * (1 - values[arrived].max(initial=0.0)), 10 * ROUNDING, NEAR))
+        # Half as many as there are components: of more, too many climb to the same.
+        n_starts = int(np.clip(n_left // 2, 6, max(BATCH_SIZE // (dim * n_left), 6)))
+        starts = rng.standard_normal((n_starts, dim)).astype(dtype)
+        if is_complex:
+            starts += 1j * rng.standard_normal((n_starts, dim))
+        climbed, values, arrived = _climb(_Subspace(left, dim, degree), unit_rows(starts), max_steps)
+        near = float(np.clip(SPREAD * (1 - values[arrived].max(initial=0.0)), 10 * ROUNDING, NEAR))
         accepted = _distinct(climbed[arrived], values[arrived], n_left, near)
-        if not len(accepted) and (stalls := stalls + 1) < n_tries:
+        n_tries = 1 if len(accepted) else n_tries + 1
+        if n_tries == 2 and max_steps == MAX_STEPS:
             continue
         if not len(accepted):
             # No start reaches a component: take what is nearest to one, and leave the rest to the refinement.
-            # The tensor is not near any of this rank: from here on there is one try, with a short climb,
-            # and it gives several at once.
+            # The tensor is not near any of this rank: from here on, climbs are short and give several at once.
             accepted = _distinct(climbed, values, max(1, n_left // 16), near=np.inf)
-            n_tries, max_iter = 1, min(max_iter, ROUGH_STEPS)
-        stalls = 0
+            max_steps = PATIENCE
         components = np.concatenate([components, accepted])
         if len(components) < rank:
-            left, right, inverse = _deflate(left, right, inverse, accepted, degree, order - degree)
+            left, right, inverse = _deflate(left, right, inverse, accepted, degree, flattening.order - degree)
     return components
 
 
-def _gaussian_draws(rng: np.random.Generator, shape: tuple[int, int], dtype: np.dtype) -> Array:
-    draws = rng.standard_normal(shape)
-    return draws + 1j * rng.standard_normal(shape) if np.issubdtype(dtype, np.complexfloating) else draws
-
-
-def _climb(subspace: _Subspace, a: Array, tol: float, max_iter: int) -> tuple[Array, Array, Array]:
+def _climb(subspace: _Subspace, a: Array, max_steps: int) -> tuple[Array, Array, Array]:
     """Return where the steps lead from many unit vectors, the values there, and which converged."""
     end, values = a.copy(), np.zeros(len(a))
     arrived = np.zeros(len(a), dtype=bool)
     active = np.arange(len(a))
-    at = subspace.ascent(a)
+    here = subspace.ascent(a)
     damping = np.full(len(a), FIRST_DAMPING)
-    for n_steps in range(1, max_iter + 1):
-        step = subspace.step(a, at, damping)
+    for n_steps in range(1, max_steps + 1):
+        step = subspace.step(a, *here, damping)
         moved = unit_rows(a + step)
         there = subspace.ascent(moved)
-        up = there.values >= at.values - ROUNDING
-        a[up] = moved[up]
-        at.update(up, there, up)
+        up = there[2] >= here[2] - ROUNDING
+        for old, new in zip((a, *here), (moved, *there), strict=True):
+            old[up] = new[up]
         # At a double point the curvature vanishes: without damping, steps there are rounding, or singular.
-        damping = np.maximum(damping * np.where(up, LESS, MORE), ROUNDING)
-        done = (up & (np.linalg.norm(step, axis=1) <= tol)) | (damping > MAX_DAMPING)
-        end[active], values[active], arrived[active] = a, at.values, done
+        damping = np.maximum(damping * np.where(up, 1 / DAMPING_FACTOR, DAMPING_FACTOR), ROUNDING)
+        done = (up & (np.linalg.norm(step, axis=1) <= MIN_STEP)) | (damping > MAX_DAMPING)
+        end[active], values[active], arrived[active] = a, here[2], done
         # Slow ones are left: without the components of the others they, or new starts, climb faster.
         if done.all() or (n_steps >= PATIENCE and 2 * np.count_nonzero(arrived) >= len(end)):
             break
         if done.any():
-            active, a, at, damping = active[~done], a[~done], at.select(~done), damping[~done]
+            active, a, damping, *here = (part[~done] for part in (active, a, damping, *here))
     return end, values, arrived
 
 

@@ -1,20 +1,93 @@
-"""Rank rules, which map singular values to a rank; limits of the methods; known ranks."""
+"""Singular values of Hankel matrices; rules, which map them to a rank; limits of the methods; known ranks."""
+
+from __future__ import annotations
 
 import itertools
 import numbers
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import comb, prod
 
 import numpy as np
 
 from apolar._core.arrays import Array, svd, unit_rows
 from apolar._core.checks import check_integer, positive_number
+from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, n_monomials, weighted_hankel
 
 RankRule = Callable[[Array], int]
 """Takes the singular values, largest first, and returns the rank."""
 # The median modulus of Wigner's semicircle law, of radius one.
 SEMICIRCLE_MEDIAN = 0.4040
+
+
+@dataclass(frozen=True, eq=False)
+class HankelSVD:
+    """The singular value decomposition of a weighted Hankel matrix, U S R^t.
+
+    Attributes
+    ----------
+    dim, order : int
+        Of the tensor.
+    row_degree : int
+    left : ndarray, shape (n_monomials(dim, row_degree), k)
+        For the k largest singular values; the others vanish to rounding.
+    singular_values : ndarray, shape (n,)
+        All of them.
+    right : ndarray, shape (n_monomials(dim, order - row_degree), k)
+        Transposed, not conjugated.
+    """
+
+    dim: int
+    order: int
+    row_degree: int
+    left: Array
+    singular_values: Array
+    right: Array
+
+    @classmethod
+    def of(cls, tensor: SymmetricTensor, row_degree: int, *, max_dense: int = 1000) -> HankelSVD:
+        """Return that of a tensor; a matrix larger than `max_dense` is first seen through random vectors."""
+        matrix = weighted_hankel(tensor, row_degree)
+        basis = range_basis(matrix) if min(matrix.shape) > max_dense else None
+        core = matrix if basis is None else basis.conj().T @ matrix
+        if 2 * row_degree == tensor.order and not tensor.is_complex:
+            # Symmetric: eigenvalues take a quarter of the time.
+            signed, left = np.linalg.eigh(core if basis is None else core @ basis)
+            by_size = np.argsort(-np.abs(signed), kind="stable")
+            signed, left = signed[by_size], left[:, by_size]
+            left = left if basis is None else basis @ left
+            values, right = np.abs(signed), left * np.where(signed < 0, -1.0, 1.0)
+        else:
+            left, values, transposed = svd(core)
+            left, right = (left if basis is None else basis @ left), transposed.T
+        k = np.count_nonzero(values > TUNING.rounding * values[0])
+        all_values = np.pad(values, (0, min(matrix.shape) - len(values)))
+        return cls(tensor.dim, tensor.order, row_degree, left[:, :k], all_values, right[:, :k])
+
+
+def middle_degree(order: int) -> int:
+    """Return the row degree of the squarest flattening, ceil(order / 2)."""
+    return order - order // 2
+
+
+def range_basis(matrix: Array, n_vectors: int = 128, n_probes: int = 4) -> Array | None:
+    """Return an orthonormal basis of the range of a matrix of low rank, or None if its rank is not low.
+
+    Images of random vectors span the range once there are as many as the rank
+    [halko2011]; further images then have no part outside. The seed is fixed:
+    what is returned is the range, whatever the vectors are.
+    """
+    rng = np.random.default_rng(0)
+    probes = matrix @ rng.standard_normal((matrix.shape[1], n_probes))
+    while n_vectors <= min(matrix.shape) // 3:
+        images = matrix @ rng.standard_normal((matrix.shape[1], n_vectors))
+        basis = np.linalg.qr(images)[0]
+        outside = probes - basis @ (basis.conj().T @ probes)
+        if np.linalg.norm(outside) <= TUNING.vanishing * np.linalg.norm(probes):
+            return basis
+        n_vectors *= 2
+    return None
 
 
 def numerical_rank(singular_values: Array) -> int:

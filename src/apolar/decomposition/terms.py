@@ -1,14 +1,16 @@
-"""Terms sum_i s_i (a_i . x)^d: their canonical form, residual, Jacobian and Gram operator."""
+"""Terms sum_i s_i (a_i . x)^d: their canonical form, residual, derivatives and condition."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
 
 from apolar._core.arrays import Array, binary_exponent, scaled_by_power, unit_rows
-from apolar.tensor import SymmetricTensor
+from apolar.decomposition.tuning import TUNING
+from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import exponents, monomial_values, multinomials, product_positions
 
 
@@ -35,35 +37,58 @@ class Contractible(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Refined:
-    """Where a refinement ended.
+class Terms:
+    """Terms sum_i s_i (a_i . x)^d, where they come from and how good they are.
 
     Attributes
     ----------
     vectors : ndarray, shape (rank, dim)
-        The a_i of sum_i s_i (a_i . x)^d.
+        The a_i.
     signs : ndarray, shape (rank,)
-    cost : float
-        |T - W|^2 / (2 |T|^2).
-    gradient_norm : float
+    method : str
+        Which start they come from: "pencil", "spm", "random", ...
+    residual : float
+        |T - W| / |T|.
+    gradient_size : float
         Of the cost, relative to |T|, in steps relative to the terms.
     converged : bool
     n_iter : int
     history : tuple of float
-        The relative residual after each iteration.
+        The residual after each iteration.
+    is_diverging : bool
+        Whether they grow without bound, towards a tensor that has no decomposition of their rank.
+    rank_bounds : tuple of int or None
+        What is known of the tensor's own rank, if it was searched for.
+    is_settled : bool
+        Whether that search came to an end.
     """
 
     vectors: Array
     signs: Array
-    cost: float
-    gradient_norm: float
-    converged: bool
-    n_iter: int
-    history: tuple[float, ...]
+    method: str = "given"
+    residual: float = float("nan")
+    gradient_size: float = float("nan")
+    converged: bool = False
+    n_iter: int = 0
+    history: tuple[float, ...] = ()
+    is_diverging: bool = False
+    rank_bounds: tuple[int, int] | None = None
+    is_settled: bool = True
 
-    def then(self, later: Refined) -> Refined:
-        """Return where a later refinement ended, with the iterations of both."""
-        return replace(later, n_iter=self.n_iter + later.n_iter, history=self.history + later.history)
+    @property
+    def rank(self) -> int:
+        """The number of terms."""
+        return len(self.vectors)
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether the vectors are complex."""
+        return bool(np.iscomplexobj(self.vectors))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the terms are the tensor's own, so that a search ends with them."""
+        return self.residual <= TUNING.exact_residual and not self.is_diverging
 
 
 def canonical_terms(vectors: Array, signs: Array, order: int) -> tuple[Array, Array]:
@@ -84,24 +109,22 @@ def canonical_terms(vectors: Array, signs: Array, order: int) -> tuple[Array, Ar
     norms = np.linalg.norm(vectors, axis=1)
     points = unit_rows(vectors)
     weights = norms**order
+    largest = points[np.arange(len(points)), np.argmax(np.abs(points).round(9), axis=1)]
     if np.iscomplexobj(vectors):
         # A point is defined up to d-th roots of unity (of -1, where a sign is absorbed): the largest entry is
         # turned towards the positive axis.
-        points = points * np.where(signs < 0, np.exp(1j * np.pi / order), 1)[:, None]
-        largest = points[np.arange(len(points)), np.argmax(np.abs(points).round(9), axis=1)]
-        turns = np.round(np.angle(largest) * order / (2 * np.pi))
-        points = points * np.exp(-2j * np.pi * turns / order)[:, None]
+        phases = np.where(signs < 0, np.exp(1j * np.pi / order), 1)
+        turns = np.round(np.angle(phases * largest) * order / (2 * np.pi))
+        points = points * (phases * np.exp(-2j * np.pi * turns / order))[:, None]
     elif order % 2:
         points = points * signs[:, None]
     else:
-        largest = points[np.arange(len(points)), np.argmax(np.abs(points).round(9), axis=1)]
         points = points * np.where(largest < 0, -1.0, 1.0)[:, None]
         weights = weights * signs
     scale = np.abs(weights).max() if len(weights) else 1.0
-    keys = [-points[:, j].imag.round(9) for j in range(points.shape[1] - 1, -1, -1)]
-    keys += [-points[:, j].real.round(9) for j in range(points.shape[1] - 1, -1, -1)]
-    keys.append(-np.abs(weights / (scale or 1.0)).round(9))
-    by_weight = np.lexsort(keys)
+    # The last key is the first to sort by.
+    keys = [points.imag.T[::-1], points.real.T[::-1], np.abs(weights / (scale or 1.0))[None]]
+    by_weight = np.lexsort(-np.concatenate(keys).round(9))
     return weights[by_weight], points[by_weight]
 
 
@@ -200,9 +223,7 @@ class TangentGram:
         blocks[:, axis, :, axis] += self.first
         return np.asarray(blocks)
 
-    def solve(
-        self, b: Array, damping: float, rtol: float, max_iter: int, free: Array | None = None
-    ) -> tuple[Array, int]:
+    def solve(self, b: Array, damping: float, rtol: float, max_iter: int, free: Array | float = 1.0) -> Array:
         """Solve (J^* J + damping * diag(scales)) x = b by conjugate gradients.
 
         The first part of the operator acts on the rank index alone, and times
@@ -214,7 +235,7 @@ class TangentGram:
         b : ndarray, shape (rank, dim)
         damping : float
         rtol : float
-            Relative accuracy, in the norm of the preconditioner.
+            Relative accuracy.
         max_iter : int
         free : ndarray of bool, shape (rank, dim), optional
             The unknowns; the others are zero, in b too, and have no equations.
@@ -222,45 +243,24 @@ class TangentGram:
         Returns
         -------
         x : ndarray, shape (rank, dim)
-        n_iter : int
         """
-        # Not scipy.sparse.linalg.cg, which takes 1.3 to 1.45 times as long up to rank = dim = 20 (1.05 at 60)
-        # and does not stop where rounding makes the curvature negative.
-        shift = damping * self.scales
-        inverse = self._preconditioner(shift)
-        x = np.zeros_like(b)
-        residual = b.copy()
-        z = inverse @ residual if free is None else free * (inverse @ residual)
-        direction = z
-        rz = np.vdot(residual, z).real
-        target = rtol * rtol * rz
-        n_iter = 0
-        while n_iter < max_iter and rz > target:
-            image = self.product(direction) + shift[:, None] * direction
-            if free is not None:
-                image *= free
-            curvature = np.vdot(direction, image).real
-            if curvature <= 0:  # rounding: the operator is positive semidefinite
-                break
-            step = rz / curvature
-            x += step * direction
-            residual -= step * image
-            z = inverse @ residual if free is None else free * (inverse @ residual)
-            rz_new = np.vdot(residual, z).real
-            direction = z + (rz_new / rz) * direction
-            rz = rz_new
-            n_iter += 1
-        return x, n_iter
+        shape, shift = b.shape, damping * self.scales
+        # Powers of vectors that coincide are singular: a small ridge is enough for a preconditioner.
+        ridge = shift + np.sqrt(np.finfo(float).eps) * self.scales
+        inverse = np.linalg.inv(self.first + np.diag(ridge))
 
-    def _preconditioner(self, shift: Array) -> Array:
-        """Return the inverse of the first part, shape (rank, rank): small, and applied often."""
-        for ridge in (0.0, 1e-14, 1e-10, 1e-6):
-            try:
-                np.linalg.cholesky(self.first + np.diag(shift + ridge * self.scales))
-            except np.linalg.LinAlgError:
-                continue
-            return np.linalg.inv(self.first + np.diag(shift + ridge * self.scales))
-        return np.diag(1 / (self.scales + shift))
+        def apply(flat: Array) -> Array:
+            x = flat.reshape(shape)
+            return (free * (self.product(x) + shift[:, None] * x)).ravel()
+
+        def precondition(flat: Array) -> Array:
+            return (free * (inverse @ flat.reshape(shape))).ravel()
+
+        operator, preconditioner = (
+            LinearOperator((b.size, b.size), matvec=matvec, dtype=b.dtype) for matvec in (apply, precondition)
+        )
+        x, _ = cg(operator, b.ravel(), rtol=rtol, maxiter=max_iter, M=preconditioner)
+        return np.asarray(x.reshape(shape))
 
     # --- with the columns of each term made orthonormal (unit vectors only) ----
 
@@ -269,8 +269,170 @@ class TangentGram:
         along = np.einsum("ij,ij->i", self.conjugate, x)[:, None] * self.vectors
         return along * self.order + (x - along) * np.sqrt(self.order)
 
-    def normalised_solve(self, flat: Array, rtol: float = 1e-6) -> Array:
+    def normalised_solve(self, x: Array, rtol: float) -> Array:
         """Return the solution with the Gram matrix of Terracini's matrix."""
-        b = self._unnormalised(flat.reshape(self.vectors.shape))
-        solution, _ = self.solve(b, damping=1e-14, rtol=rtol, max_iter=1000)
-        return self._unnormalised(solution).ravel()
+        solution = self.solve(self._unnormalised(x), damping=1e-14, rtol=rtol, max_iter=1000)
+        return self._unnormalised(solution)
+
+
+def condition_number(points: Array, order: int) -> float:
+    """Return the condition number of a Waring decomposition.
+
+    The rank-one terms at w v^d have the tangent space spanned by v^d and
+    v^(d-1) u, u orthogonal to v; the matrix of all these, with orthonormal
+    columns for each term, is Terracini's, and the condition number is the
+    inverse of its least singular value [breiding2018condition].
+
+    Parameters
+    ----------
+    points : ndarray, shape (rank, dim)
+        Of any norm but zero; weights do not matter.
+    order : int
+
+    Returns
+    -------
+    condition : float
+        At least 1; infinite if the terms can move without moving the tensor.
+    """
+    rank, dim = points.shape
+    if order == 1:
+        return 1.0 if rank == 1 else float("inf")
+    if rank * dim > n_monomials(dim, order):
+        return float("inf")
+    units = unit_rows(points)
+    if n_monomials(dim, order) * (rank * dim) ** 2 > TUNING.condition_work:
+        condition = condition_estimate(units, order, rtol=1e-3)
+        # An estimate from the square of the matrix has half of the digits.
+        return float("inf") if condition >= 1e7 else condition
+    along = np.einsum("ip,iq->ipq", units, units.conj())
+    # d a^(d-1) x has norm d along a, and sqrt(d) across.
+    scaling = along / order + (np.eye(dim) - along) / np.sqrt(order)
+    jacobian = power_jacobian(units, np.ones(rank), order)
+    terracini = np.einsum("sip,ipq->siq", jacobian, scaling, optimize=True).reshape(len(jacobian), -1)
+    least = np.linalg.svd(terracini, compute_uv=False)[-1]
+    return float("inf") if least <= 1e-15 else max(1.0, 1 / float(least))
+
+
+def condition_estimate(vectors: Array, order: int, rtol: float) -> float:
+    """Return an estimate of the condition number from below, by inverse iteration, matrix-free.
+
+    It ends when a step changes it by less than `rtol`: by a tenth, it is mostly within a factor of two.
+    """
+    gram = TangentGram(unit_rows(vectors), np.ones(len(vectors)), order)
+    x = np.random.default_rng(0).standard_normal(vectors.shape).astype(vectors.dtype)
+    growth, before = 1.0, 0.0
+    for _ in range(100):
+        if abs(growth - before) <= rtol * growth:
+            break
+        x = gram.normalised_solve(x / np.linalg.norm(x), 0.1 * rtol)
+        growth, before = float(np.linalg.norm(x)), growth
+    return float(np.sqrt(max(growth, 1.0)))
+
+
+def cluster_condition(points: Array, order: int) -> tuple[float, Array]:
+    """Return the condition number of a decomposition with points close together, and those points.
+
+    Where terms belong to a continuous family the condition number is infinite whether points are close or
+    not: it is then that of the close ones alone, a lower bound.
+
+    Parameters
+    ----------
+    points : ndarray, shape (rank, dim)
+    order : int
+        At least 3, so that two terms are determined by their sum.
+
+    Returns
+    -------
+    condition : float
+        1 where no two points are close.
+    close : ndarray of int
+        The points that are close to another.
+    """
+    units = unit_rows(points)
+    cosines = np.abs(units.conj() @ units.T)
+    np.fill_diagonal(cosines, 0.0)
+    close = np.flatnonzero(cosines.max(axis=1) > TUNING.close_cosine)
+    if len(close) == 0:
+        return 1.0, close
+    condition = condition_number(units, order)
+    return (condition_number(units[close], order) if np.isinf(condition) else condition), close
+
+
+def cluster_error(weights: Array, points: Array, order: int, residual: float, norm: float) -> float:
+    """Return by how much terms whose points are close together may be off, relative to their size.
+
+    To first order and at worst: the condition number times what is not known
+    of the tensor, which is its residual and at least the rounding of the terms.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (rank,)
+    points : ndarray, shape (rank, dim)
+        Of unit norm.
+    order : int
+    residual : float
+        Relative to the norm.
+    norm : float
+        Of the tensor.
+
+    Returns
+    -------
+    error : float
+        0 where no two points are close.
+    """
+    if order < 3 or len(weights) < 2:
+        return 0.0
+    condition, close = cluster_condition(points, order)
+    least = float(np.abs(weights[close]).min(initial=np.inf))
+    return condition * unknown_size(weights, residual, norm) / least if least > 0 else float("inf")
+
+
+def unknown_size(weights: Array, residual: float, norm: float) -> float:
+    """Return the size of what is not known of a tensor: the residual, at least the rounding of the terms."""
+    return max(residual * norm, float(np.finfo(float).eps * np.abs(weights).sum()))
+
+
+def is_rounding(residual: float, sizes: Array, norm: float) -> bool:
+    """Return whether a relative residual is what rounding leaves of terms of these sizes."""
+    return bool(residual <= TUNING.rounding * np.sum(sizes) / norm)
+
+
+def is_diverging(terms: Terms, order: int, norm: float) -> bool:
+    """Return whether terms grow without bound, towards a tensor that has no decomposition of their rank.
+
+    On the way there, terms of size s that cancel each other leave a residual that
+    falls only like 1/s. Large terms of an exact, ill-conditioned decomposition
+    leave rounding.
+
+    Parameters
+    ----------
+    terms : Terms
+        With their residual.
+    order : int
+    norm : float
+        Of the tensor.
+    """
+    sizes, residual = np.linalg.norm(terms.vectors, axis=1) ** order, terms.residual
+    largest = float(sizes.max()) / norm
+    # Terms this large have more rounding than the residual of an exact decomposition: a smaller one is luck.
+    if not largest * np.finfo(float).eps <= TUNING.exact_residual:
+        return True
+    units = unit_rows(terms.vectors)
+    if residual <= TUNING.rounding or not _is_cancelling(terms.signs * sizes, units, order):
+        return False
+    # Near a double point the residual falls like 1/s^2. To first order, terms there may be off by 0.7 times
+    # their size, however near they come; exact terms have been polished, and are off by much less.
+    if residual < TUNING.nearly_exact:
+        return cluster_error(sizes, units, order, residual, norm) >= TUNING.undetermined
+    # On the way there: two large terms, nearly the same, of opposite sign. The gradient is then about
+    # residual^2 / size, however small; a gradient much below that is the gradient near a minimum.
+    slowest = float(np.clip(0.1 * residual**2 / max(largest, 1.0), 1e-12, 1e-9))
+    return largest > 50 or (largest > 5 and terms.gradient_size > slowest and terms.n_iter >= 20)
+
+
+def _is_cancelling(weights: Array, units: Array, order: int) -> bool:
+    """Return whether the sum of some terms that are nearly parallel is less than half of their sizes."""
+    inner = (units.conj() @ units.T) ** order
+    parallel = np.abs(inner) > TUNING.parallel_cosine
+    squares = np.einsum("ij,ij->i", parallel @ (weights[:, None] * inner.real * weights), parallel)
+    return bool(np.any(squares < (0.5 * (parallel @ np.abs(weights))) ** 2))

@@ -12,7 +12,11 @@ from scipy.optimize import linear_sum_assignment
 
 from apolar._core.arrays import Array, frozen, unit_rows
 from apolar._core.checks import check_integer, numeric_array
-from apolar.decomposition.condition import (
+from apolar.decomposition.exact import ExactWaring, rationalize
+from apolar.decomposition.proofs import Certificate, certificate
+from apolar.decomposition.terms import (
+    Terms,
+    canonical_terms,
     cluster_condition,
     cluster_error,
     condition_number,
@@ -20,9 +24,6 @@ from apolar.decomposition.condition import (
     is_rounding,
     unknown_size,
 )
-from apolar.decomposition.exact import ExactWaring, rationalize
-from apolar.decomposition.proofs import Certificate, certificate
-from apolar.decomposition.terms import Contractible, Refined, canonical_terms, relative_residual
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, as_tensor
 from apolar.tensor.printing import InText, Printed
@@ -298,40 +299,40 @@ def _in_words(number: float) -> str:
     return "beyond 1e15" if number > 1e15 else f"{number:.1e}"
 
 
-def to_waring(tensor: Contractible, refined: Refined, method: str) -> Waring:
-    """Return refined terms as a decomposition in canonical form, with residual and status."""
-    weights, points = canonical_terms(refined.vectors, refined.signs, tensor.order)
-    if isinstance(tensor, SymmetricTensor):
-        residual = relative_residual(tensor, weights, points)
-    else:
-        residual = float(np.sqrt(max(2 * refined.cost, 0.0)))
+def to_waring(terms: Terms, order: int, norm: float) -> Waring:
+    """Return terms as a decomposition in canonical form, with their status for a tensor of that norm."""
+    weights, points = canonical_terms(terms.vectors, terms.signs, order)
     return Waring(
         weights,
         points,
-        tensor.order,
-        residual=residual,
-        status=verdict(tensor, refined, residual),
-        method=method,
-        n_iter=refined.n_iter,
-        history=refined.history,
+        order,
+        residual=terms.residual,
+        status=verdict(terms, order, norm),
+        method=terms.method,
+        n_iter=terms.n_iter,
+        history=terms.history,
+        rank_bounds=terms.rank_bounds,
     )
 
 
-def verdict(tensor: Contractible, refined: Refined, residual: float) -> Status:
-    """Return the status of refined terms."""
-    if is_diverging(tensor, refined, residual):
+def verdict(terms: Terms, order: int, norm: float) -> Status:
+    """Return the status of terms, with their residual, for a tensor of that norm."""
+    if np.isnan(terms.gradient_size):
+        return Status.UNREFINED
+    if not terms.is_settled:
+        return Status.RANK_NOT_SETTLED
+    if is_diverging(terms, order, norm):
         return Status.DIVERGING
-    if residual <= TUNING.exact_residual:
-        order, norm = tensor.order, tensor.norm()
-        sizes = np.linalg.norm(refined.vectors, axis=1) ** order
+    if terms.residual <= TUNING.exact_residual:
+        sizes = np.linalg.norm(terms.vectors, axis=1) ** order
         # Any term will do where the smallest is no larger than what is not known of the tensor.
-        is_lost = unknown_size(sizes, residual, norm) >= TUNING.undetermined * sizes.min(initial=np.inf)
-        error = cluster_error(sizes, unit_rows(refined.vectors), order, residual, norm)
+        is_lost = unknown_size(sizes, terms.residual, norm) >= TUNING.undetermined * sizes.min(initial=np.inf)
+        error = cluster_error(sizes, unit_rows(terms.vectors), order, terms.residual, norm)
         if is_lost or error >= TUNING.undetermined:
             return Status.ILL_CONDITIONED
-        if is_rounding(residual, sizes, norm):
+        if is_rounding(terms.residual, sizes, norm):
             return Status.EXACT
-    return Status.APPROXIMATE if refined.converged else Status.NOT_CONVERGED
+    return Status.APPROXIMATE if terms.converged else Status.NOT_CONVERGED
 
 
 def component_errors(truth: Waring, found: Waring) -> Array:

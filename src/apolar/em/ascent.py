@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,12 +10,16 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
 from apolar.em.coordinates import LocalCoordinates
-from apolar.em.curvature import newton_step, rising_direction
-from apolar.em.lbfgs import Evaluation, LBFGSHistory, line_search
 from apolar.em.problem import Problem
+from apolar.em.quadratic_models import (
+    Evaluation,
+    LBFGSHistory,
+    line_search,
+    newton_step,
+    rising_direction,
+)
 from apolar.em.result import Fit, FitStatus
 from apolar.mixture.parameters import WhitenedParameters
-from apolar.mixture.prior import Prior
 
 if TYPE_CHECKING:
     from apolar.em.run import EMRun
@@ -212,70 +215,54 @@ def _accelerate(
 def _leave_saddles(run: EMRun, sample: Problem, tol: float) -> None:
     """Continue a run while its end is a saddle, or while Newton's method predicts a gain above `tol`."""
     for _ in range(SETTINGS.max_saddles):
-        if run.has_ended:
-            return
-        better = _beyond_saddle(run, sample)
-        if better is None and not run.has_ended:
-            better = _after_newton_step(run, sample, tol)
+        better = None if run.has_ended else _beyond(run, sample, tol)
         if better is None or run.has_ended:
             return
         run.status = FitStatus.MAX_ITER
         _accelerate(run, better, tol)
 
 
-def _beyond_saddle(run: EMRun, sample: Problem) -> WhitenedParameters | None:
-    """Return a better mixture along a rising direction if the best mixture is a saddle, or None."""
-    coordinates = sample.coordinates(run.best.parameters)
-    gradient_at = _gradient_on(sample, coordinates, run.prior)
-    origin = coordinates.origin
-    rising = rising_direction(gradient_at, origin, gradient_at(origin), coordinates.null_direction)
-    if rising is None:
+def _beyond(run: EMRun, sample: Problem, tol: float) -> WhitenedParameters | None:
+    """Return a better mixture than the best, along a rising direction or a Newton step, or None."""
+    best, prior = run.best, run.prior
+    assert best.stats is not None
+    on_sample, on_all_rows = (each.coordinates(best.parameters) for each in (sample, run.problem))
+    origin, null_direction = on_sample.origin, on_sample.null_direction
+
+    def gradient_at(point: Array) -> Array:
+        moved = on_sample.retract(point)
+        stats, _ = sample.e_step(moved[None])
+        return on_sample.gradient(point, moved, stats[0], prior)
+
+    at_origin = gradient_at(origin)
+    rising = rising_direction(gradient_at, origin, at_origin, null_direction)
+    if rising is not None:
+        step = rising[1] / max(on_sample.step_size(rising[1]), 1e-300)
+        better = _best_along(run, on_sample, step, SETTINGS.saddle_lengths, SETTINGS.saddle_rise)
+        if better is not None or run.has_ended:
+            return better
+    # The curvature is that of the sample, and the gradient that of all rows. Both are relative to the
+    # complete information, so that they can be combined.
+    target = on_all_rows.gradient(origin, best.parameters, best.stats, prior)
+    shift = at_origin - target
+    model = newton_step(lambda point: gradient_at(point) - shift, origin, target, null_direction)
+    if model is None or not model[0] > tol:
         return None
-    better, direction = None, rising[1] / max(coordinates.step_size(rising[1]), 1e-300)
-    for length in SETTINGS.saddle_lengths:
-        parameters = coordinates.retract(length * direction)
+    step = model[1] * min(1.0, SETTINGS.max_log_change / max(on_sample.step_size(model[1]), 1e-300))
+    return _best_along(run, on_all_rows, step, SETTINGS.newton_lengths, 0.1 * tol)
+
+
+def _best_along(
+    run: EMRun, coordinates: LocalCoordinates, step: Array, lengths: tuple[float, ...], least: float
+) -> WhitenedParameters | None:
+    """Return the best mixture along a step, if it gains at least so much; else None."""
+    better = None
+    for length in lengths:
+        parameters = coordinates.retract(length * step)
         before = run.best.objective
         evaluation = run.evaluate(parameters)
         if evaluation is None:
             return None
-        if evaluation[1] > before + SETTINGS.saddle_rise:
+        if evaluation[1] > before + least:
             better = parameters
     return better
-
-
-def _after_newton_step(run: EMRun, sample: Problem, tol: float) -> WhitenedParameters | None:
-    """Return a better mixture along a Newton step if that is predicted to gain more than `tol`, or None."""
-    best = run.best
-    assert best.stats is not None
-    coordinates = sample.coordinates(best.parameters)
-    gradient_at = _gradient_on(sample, coordinates, run.prior)
-    # The curvature is that of the sample, and the gradient that of all rows. Both are relative to the
-    # complete information, so that they can be combined.
-    on_all_rows, origin = run.problem.coordinates(best.parameters), coordinates.origin
-    target = on_all_rows.gradient(origin, best.parameters, best.stats, run.prior)
-    shift = gradient_at(origin) - target
-    model = newton_step(lambda point: gradient_at(point) - shift, origin, target, coordinates.null_direction)
-    if model is None or not model[0] > tol:
-        return None
-    step = model[1] * min(1.0, SETTINGS.max_log_change / max(coordinates.step_size(model[1]), 1e-300))
-    for length in SETTINGS.newton_lengths:
-        parameters = on_all_rows.retract(length * step)
-        evaluation = run.evaluate(parameters)
-        if evaluation is None:
-            return None
-        if evaluation[1] > best.objective + 0.1 * tol:
-            return parameters
-    return None
-
-
-def _gradient_on(
-    sample: Problem, coordinates: LocalCoordinates, prior: Prior | None
-) -> Callable[[Array], Array]:
-    """Return the gradient of the objective on a sample, as a function of the tangent vector."""
-
-    def gradient_at(point: Array) -> Array:
-        moved = coordinates.retract(point)
-        stats, _ = sample.e_step(moved[None])
-        return coordinates.gradient(point, moved, stats[0], prior)
-
-    return gradient_at

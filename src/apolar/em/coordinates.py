@@ -16,8 +16,8 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.constants import MIN_WEIGHT
-from apolar.mixture import compiled_steps
-from apolar.mixture.families import MIN_COUNT, Family
+from apolar.mixture import tangents
+from apolar.mixture.families import Family
 from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
@@ -44,74 +44,74 @@ class LocalCoordinates:
     has_noise: bool = False
 
     @functools.cached_property
-    def _count_roots(self) -> Array:
-        """Square roots of the number of rows of each component: the scales of weights and means."""
-        return np.sqrt(np.maximum(self.centre.weights * self.weight, MIN_COUNT))
-
-    @functools.cached_property
-    def noise_root(self) -> float:
-        """The square root of the number of rows of noise."""
-        return float(np.sqrt(np.maximum(noise_weights(self.centre.weights) * self.weight, MIN_COUNT)))
-
-    @functools.cached_property
-    def _covariance_scales(self) -> Array:
-        """Square roots of the information about the coordinates of the covariances, in their shape."""
-        counts = self.centre.weights * self.weight
-        return np.sqrt(self.family.covariance_information(counts, self.centre.n_features, self._root))
-
-    @functools.cached_property
     def _root(self) -> Array:
         """L, per covariance."""
-        return self.family.coordinate_root(self.centre.covariances)
+        return tangents.root_of(self.family, self.centre.covariances)
 
-    def _parts(self, tangent: Array) -> tuple[Array, Array, Array]:
-        """Return the parts of a tangent vector that belong to weights, means, and covariances."""
+    @functools.cached_property
+    def _weights(self) -> Array:
+        """The weights of the components, and of the noise if there is any."""
+        weights = self.centre.weights
+        return np.append(weights, noise_weights(weights)) if self.has_noise else weights
+
+    @functools.cached_property
+    def _information(self) -> Array:
+        """The information about the coordinates of the covariances, in their shape."""
+        counts = self.centre.weights * self.weight
+        return tangents.information(self.family, counts, self.centre.n_features, self._root)
+
+    @functools.cached_property
+    def scales(self) -> Array:
+        """The roots of the information about each coordinate, shape (n_coordinates,).
+
+        Those of weights and means are the roots of the numbers of rows, at least one.
+        """
+        roots = np.sqrt(np.maximum(self._weights * self.weight, 1.0))
         r, m = self.centre.means.shape
-        end = len(tangent) - self.has_noise
-        covariance_part = tangent[r + r * m : end].reshape(self._covariance_scales.shape)
-        return tangent[:r], tangent[r : r + r * m].reshape(r, m), covariance_part
+        of_covariances = np.sqrt(self._information.ravel())
+        return np.concatenate([roots[:r], np.repeat(roots[:r], m), of_covariances, roots[r:]])
+
+    def _changes(self, tangent: Array) -> tuple[Array, Array, Array]:
+        """Return the changes, from the centre, of logarithms of weights, of means, and of covariances."""
+        changes = tangent / self.scales
+        r, m = self.centre.means.shape
+        end = r + r * m + self._information.size
+        of_covariances = changes[r + r * m : end].reshape(self._information.shape)
+        # The weight of the noise is last.
+        of_weights = np.concatenate([changes[:r], changes[end:]])
+        return of_weights, changes[r : r + r * m].reshape(r, m), of_covariances
 
     @property
     def origin(self) -> Array:
         """The tangent vector of the centre: zeros."""
-        r, m = self.centre.means.shape
-        return np.zeros(r + r * m + self._covariance_scales.size + self.has_noise)
+        return np.zeros(len(self.scales))
 
     @property
     def null_direction(self) -> Array:
         """The tangent vector along which the mixture does not change: all weights times one factor."""
-        direction = self.origin
-        direction[: self.centre.n_components] = self._count_roots
-        if self.has_noise:
-            direction[-1] = self.noise_root
+        direction, r = self.scales.copy(), self.centre.n_components
+        direction[r : len(direction) - self.has_noise] = 0.0
         return direction
 
     @np.errstate(over="ignore", invalid="ignore")
     def retract(self, tangent: Array) -> WhitenedParameters:
         """Return the mixture at a tangent vector; far away its parameters may not be finite."""
-        a, b, c = self._parts(tangent)
-        family = self.family
-        logs = np.log(np.maximum(self.centre.weights, MIN_WEIGHT)) + a / self._count_roots
+        a, b, c = self._changes(tangent)
+        logs = np.log(np.maximum(self._weights, MIN_WEIGHT)) + a
         weights = np.exp(logs - logs.max())
-        total = weights.sum()
-        if self.has_noise:
-            noise_log = np.log(noise_weights(self.centre.weights)) + tangent[-1] / self.noise_root
-            total = total + np.exp(noise_log - logs.max())
-        means = self.centre.means + family.times(self._root, b / self._count_roots[:, None])
+        means = self.centre.means + self.family.times(self._root, b)
         # Without a prior components may collapse: variances have the same floor as in the M-step.
-        covariances = family.floored(family.covariance_retraction(self._root, c / self._covariance_scales))
-        return WhitenedParameters(weights / total, means, covariances)
+        covariances = self.family.floored(tangents.retract(self.family, self._root, c))
+        return WhitenedParameters((weights / weights.sum())[: len(means)], means, covariances)
 
     def log_change(self, tangent: Array) -> float:
         """Return the largest change, from the centre, of the logarithm of a weight or a deviation."""
-        a, _, c = self._parts(tangent)
-        of_noise = abs(tangent[-1]) / self.noise_root if self.has_noise else 0.0
-        of_weights, of_deviations = np.abs(a / self._count_roots), np.abs(c / self._covariance_scales)
-        return float(max(of_weights.max(), of_deviations.max(), of_noise))
+        of_weights, _, of_covariances = self._changes(tangent)
+        return float(max(np.abs(of_weights).max(), np.abs(of_covariances).max()))
 
     def step_size(self, tangent: Array) -> float:
         """Return the largest change, from the centre, of such a logarithm, or of a mean in deviations."""
-        moves = self._parts(tangent)[1] / self._count_roots[:, None]
+        moves = self._changes(tangent)[1]
         return max(self.log_change(tangent), float(np.linalg.norm(moves, axis=1).max()))
 
     def gradient(
@@ -132,37 +132,15 @@ class LocalCoordinates:
         -------
         gradient : ndarray, shape (n_coordinates,)
         """
-        family, means = self.family, parameters.means
-        r, m = means.shape
-        counts = stats.counts
-        total = self.weight if self.has_noise else counts.sum()
-        by_weight = (counts - parameters.weights * total) / self._count_roots
-        by_noise = np.zeros(0)
+        r, weights, counts = self.centre.n_components, parameters.weights, stats.counts
         if self.has_noise:
-            n_noise = max(total - float(counts.sum()), 0.0)
-            by_noise = np.array([(n_noise - noise_weights(parameters.weights) * total) / self.noise_root])
-        terms = None if prior is None else prior.terms(family, r, m)
-        scales = self._covariance_scales
-        tangents = self._parts(tangent)[2] / scales
-        known = compiled_steps.gradient(family, self._root, tangents, means, stats, terms)
-        if known is not None:
-            by_mean, by_covariance = known[0] / self._count_roots[:, None], known[1] / scales
-            return np.concatenate([by_weight, by_mean.ravel(), by_covariance.ravel(), by_noise])
-        pull = stats.first - counts[:, None] * means
-        offsets = pull / np.maximum(counts, MIN_WEIGHT)[:, None]
-        scatter = family.scatter(stats) + family.between(offsets, counts)
-        divisor = family.divisor(counts, m)
-        if terms is not None:
-            shrinkage, added, dof, mean_dof, _ = terms
-            pull = pull - shrinkage * means
-            scatter = scatter + family.between(means, np.full(r, shrinkage))
-            divisor = divisor + mean_dof
-        scatter, divisor = family.pooled(scatter, axis=0), family.pooled(divisor, axis=0)
-        if terms is not None:
-            scatter, divisor = scatter + added, divisor + dof
-        by_mean = family.mean_gradient(self._root, parameters.covariances, pull) / self._count_roots[:, None]
-        by_covariance = family.covariance_gradient(self._root, tangents, scatter, divisor) / scales
-        return np.concatenate([by_weight, by_mean.ravel(), by_covariance.ravel(), by_noise])
+            weights = np.append(weights, noise_weights(weights))
+            counts = np.append(counts, max(self.weight - float(counts.sum()), 0.0))
+        by_weight = counts - weights * counts.sum()
+        where = self._root, self._changes(tangent)[2], parameters
+        by_mean, by_covariance = tangents.gradients(self.family, *where, stats, prior)
+        parts = by_weight[:r], by_mean.ravel(), by_covariance.ravel(), by_weight[r:]
+        return np.concatenate(parts) / self.scales
 
 
 def coordinates_of_components(family: Family, n_components: int, n_features: int) -> IndexArray:
@@ -176,5 +154,5 @@ def coordinates_of_components(family: Family, n_components: int, n_features: int
     r, m = n_components, n_features
     of_weights = np.arange(r)[:, None]
     of_means = r + np.arange(r * m).reshape(r, m)
-    of_covariances = r + r * m + family.covariance_coordinates(r, m)
+    of_covariances = r + r * m + tangents.positions(family, r, m)
     return np.concatenate([of_weights, of_means, of_covariances], axis=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import gammaincinv, gammaln
+from scipy.special import gammaincinv, gammaln, logsumexp
 
 from apolar._core.arrays import Array
 from apolar._core.constants import MIN_WEIGHT
@@ -39,48 +39,36 @@ def tail_ratio(data: Problem, parameters: WhitenedParameters) -> tuple[float, fl
     """
     # Distances of rows with missing values have fewer degrees of freedom.
     data = data.complete_cases()
-    n_features = data.n_features
+    levels, half = np.array([SETTINGS.tail_quantile, 0.5]), data.n_features / 2
     if not data.n_rows:
         return 1.0, np.inf
     distances, weights = _squared_distances(data, parameters)
-    levels = np.array([SETTINGS.tail_quantile, 0.5])
-    upper, median = _weighted_quantiles(distances, weights, levels)
+    upper, median = np.quantile(distances, levels, weights=weights, method="inverted_cdf")
     # The chi-squared distribution of as many degrees of freedom as columns.
-    shape = n_features / 2
-    expected = 2 * gammaincinv(shape, levels)
-    logs = (shape - 1) * np.log(expected) - expected / 2 - shape * np.log(2) - gammaln(shape)
+    expected = 2 * gammaincinv(half, levels)
+    logs = (half - 1) * np.log(expected) - expected / 2 - half * np.log(2) - gammaln(half)
     errors = np.sqrt(levels * (1 - levels)) / (np.exp(logs) * expected)
-    error = float(np.linalg.norm(errors)) / np.sqrt(max(len(distances), 1))
+    error = float(np.linalg.norm(errors)) / np.sqrt(len(distances))
     if not median > 0:
         # More than half of the rows are equal: there is no scale to compare the tails with.
         return 1.0, error
     return float((upper / expected[0]) / (median / expected[1])), error
 
 
-def _squared_distances(data: Problem, parameters: WhitenedParameters) -> tuple[Array, Array | None]:
-    """Return the squared distance of each row to its most probable component, and its weight or None.
+def _squared_distances(data: Problem, parameters: WhitenedParameters) -> tuple[Array, Array]:
+    """Return the squared distance of each row to its most probable component, and its weight.
 
     A row counts as far as it is not noise.
     """
-    responsibilities, densities = (np.asarray(a) for a in data.row_responsibilities(parameters))
-    weights = data.row_weights()
-    if data.has_noise:
-        of_components = responsibilities.sum(axis=0)
-        weights = of_components if weights is None else weights * of_components
-    family, n_features = data.family, data.n_features
-    labels = responsibilities.argmax(axis=0)
+    family, n_components, n_features = data.family, parameters.n_components, data.n_features
+    logits = data.row_logits(data.exact.natural(parameters), slice(None))
+    of_components = logits[:n_components]
     log_dets = family.log_det(family.per_component(parameters.covariances), n_features)
     log_weights = np.log(np.maximum(parameters.weights, MIN_WEIGHT))
     constants = log_weights - 0.5 * (n_features * LOG_2PI + log_dets)
-    logits = densities + np.log(np.maximum(responsibilities.max(axis=0), MIN_WEIGHT))
-    return np.maximum(2 * (constants[labels] - logits), 0.0), weights
-
-
-def _weighted_quantiles(values: Array, weights: Array | None, levels: Array) -> Array:
-    """Return quantiles of values that may have weights."""
-    if weights is None:
-        return np.quantile(values, levels)
-    order = np.argsort(values)
-    cumulative = np.cumsum(weights[order]) / weights.sum()
-    positions = np.minimum(np.searchsorted(cumulative, levels), len(values) - 1)
-    return np.asarray(values[order][positions])
+    distances = 2 * (constants[of_components.argmax(axis=0)] - of_components.max(axis=0))
+    noise = np.exp(logits[n_components:] - logsumexp(logits, axis=0)).sum(axis=0)
+    weights = data.row_weights()
+    return np.maximum(distances, 0.0), np.maximum(1 - noise, MIN_WEIGHT) * (
+        1.0 if weights is None else weights
+    )

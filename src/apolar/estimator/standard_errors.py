@@ -10,11 +10,10 @@ from scipy.optimize import linear_sum_assignment
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.checks import check_fraction, check_integer, random_generator
-from apolar._core.numbers import figures
-from apolar._core.tables import SHOWN_CLUSTERS, SHOWN_COLUMNS, Displayed, TableCells, cluster_table
+from apolar._core.display import SHOWN_CLUSTERS, SHOWN_COLUMNS, Displayed, TableCells, cluster_table, figures
 from apolar._core.threads import one_blas_thread
 from apolar.data import CHUNK_SIZE, Rows, open_rows
-from apolar.data.rows import SelectedRows
+from apolar.data.rows import WeightedRows
 from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
 from apolar.em.problem import Problem
@@ -349,7 +348,7 @@ def _slopes(
     for moving, count_root in zip(positions, count_roots, strict=True):
         steps[moving] = np.maximum(steps[moving], GRADIENT_STEP * count_root)
     if coordinates.has_noise:
-        steps[-1] = GRADIENT_STEP * coordinates.noise_root
+        steps[-1] = GRADIENT_STEP * coordinates.scales[-1]
 
     def at(tangent: Array) -> tuple[Array, Array]:
         parameters = coordinates.retract(tangent)
@@ -407,8 +406,8 @@ def _lost(problem: Problem, coordinates: LocalCoordinates, positions: IndexArray
         total = np.zeros((size, size))
         if coordinates.has_noise:
             # The weight of the noise has the last coordinate; its box has none.
-            mean[-1] = responsibilities[-1] / coordinates.noise_root * roots
-            total[-1, -1] = (mean[-1] * roots).sum() / coordinates.noise_root
+            mean[-1] = responsibilities[-1] / coordinates.scales[-1] * roots
+            total[-1, -1] = (mean[-1] * roots).sum() / coordinates.scales[-1]
         of_components = np.sqrt(responsibilities[:n_components])
         for moving, slope, share in zip(positions, slopes, of_components, strict=True):
             # A matrix times its own transpose takes half the time of another product.
@@ -486,7 +485,7 @@ def bootstrap(model: Any, X: Any, sample_weight: Any, n_resamples: int, *, param
         else:
             # The same rows, weighted by how often each was drawn.
             counts = rng.multinomial(n_drawn, weights / weights.sum()) * (problem.weight / n_drawn)
-            rows = SelectedRows(problem.rows, counts)
+            rows = WeightedRows(problem.rows, counts)
             resample = problem.replace(rows=rows, n_rows=problem.n_rows, weight=problem.weight)
         fits += run(resample, [Fit(fitted, "fitted")], prior, stop)
     aligned = whitening.inverse_transform_parameters(

@@ -105,7 +105,7 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
     last = None if is_new else _last_state(estimator, family)
     if last is not None and "_stream" not in vars(estimator):
         # The covariances of the fit have been shrunk already.
-        prior = None if prior is None else prior.conjugate
+        prior = None if prior is None else prior.of_strength(0.0)
         stream = Sums(whitening_around(last.parameters, last.family), None, prior)
     with one_blas_thread(), with_column_names(estimator):
         if isinstance(stream, FirstRows):

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar._core.numbers import figures, with_error
-from apolar._core.settings import SETTINGS
-from apolar._core.tables import (
+from apolar._core.display import (
     SHOWN_CLUSTERS,
     SHOWN_COLUMNS,
     TableCells,
     cluster_table,
+    figures,
     html_table,
     text_table,
+    with_error,
 )
+from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.run import comparison_scores
@@ -246,7 +247,7 @@ def few_rows_seen(data: Problem, fit: Fit) -> str | None:
     # Spherical components have hardly any parameters but their means, which few rows suffice for.
     if data.weight + rounding < n_parameters and not data.family.is_spherical:
         return f"{data.weight:.6g} rows are fewer than the {n_parameters} parameters of this mixture."
-    if data.family.is_axis_aligned or data.family.shares_parameters:
+    if data.family.is_axis_aligned or data.family.shared:
         return None
     counts = fit.parameters.weights * data.weight
     n_few = int(np.sum(counts + rounding < n_features))

@@ -10,8 +10,7 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.checks import check_integer, numeric_array, random_generator
-from apolar._core.numbers import with_error
-from apolar._core.tables import SHOWN_COLUMNS, cluster_table, html_table
+from apolar._core.display import SHOWN_COLUMNS, cluster_table, html_table, with_error
 from apolar.mixture.families import FAMILIES, Family
 from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import MixtureParameters, canonical_order

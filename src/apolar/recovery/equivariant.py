@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.decomposition.pencil import joint_rotation
+from apolar._core.compiled import joint_rotation
 from apolar.mixture import MixtureStatus, SphericalMixture
 from apolar.mixture.recovered import by_weight
 from apolar.moments import CentralMoments, SignalMoments

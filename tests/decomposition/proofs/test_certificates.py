@@ -3,16 +3,17 @@
 from dataclasses import replace
 from fractions import Fraction
 
+import flint
 import numpy as np
 import pytest
 
 import apolar
 from apolar import SymmetricTensor, Waring, decompose, refine
 from apolar.decomposition import Certificate
+from apolar.decomposition.exact.balls import to_balls
 from apolar.decomposition.proofs import modular
 from apolar.decomposition.proofs.flattenings import hankel_flattening, koszul_flattening
-from apolar.decomposition.proofs.kantorovich import Linearisation
-from apolar.decomposition.proofs.stability import near_all_sums
+from apolar.decomposition.proofs.newton import Linearisation, near_all_sums
 from apolar.tensor import n_monomials
 from apolar.tensor.monomials import sum_of_powers
 
@@ -156,10 +157,10 @@ def test_hankel_matrices_do_not_recognise_sums_of_cubes():
     terms = random_terms(5, 3, 3, 0)
     tensor = terms.to_tensor()
     linearised = Linearisation.of(terms.weights, terms.points, 3)
-    distances = (1e-12, 1e-14)
+    distances = flint.arb(1e-12), flint.arb(1e-14)
     displacement = linearised.displacement(sum(distances))
     recognised = [
-        near_all_sums(tensor, linearised, flattening, displacement, distances)
+        near_all_sums(to_balls(tensor.coefficients), linearised, flattening, displacement, distances)
         for flattening in (hankel_flattening(5, 3, 1), koszul_flattening(5, 3, 2))
     ]
     assert recognised == [False, True]
@@ -359,12 +360,12 @@ def test_exact_numbers_prove_terms_that_are_too_close_for_bounds_in_floats():
     certificate = decompose(pair.to_tensor(), 2, random_state=0).certificate
     assert (certificate.unique, certificate.exact_nearby, certificate.margin) == (True, True, None)
     assert certificate.radius < 1e-3
-    # As many unknowns as equations, without such a kernel: Krawczyk's operator.
+    # As many unknowns as equations, without such a kernel.
     rng = np.random.default_rng(0)
     points = rng.standard_normal((5, 4))
     points[1] = points[0] + 1e-3 * points[1]
     close = Waring(np.ones(5), points, 3)
     certificate = refine(close.to_tensor(), close).certificate
     assert certificate.exact_nearby is True
-    assert certificate.nearby_by == "Krawczyk's operator in ball arithmetic"
+    assert certificate.nearby_by == "Kantorovich's bounds of Newton's method, from terms of more digits"
     assert largest_move(refine(close.to_tensor(), close), close) <= certificate.radius < 1e-4

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from apolar.decomposition.exact.numbers import (
+from apolar.decomposition.exact.number_fields import (
     AlgebraicNumber,
     ExactNumber,
     NumberField,

@@ -24,7 +24,7 @@ from apolar.decomposition.exact.exact_waring import (
     pivot_columns,
     solve_weights,
 )
-from apolar.decomposition.exact.numbers import load_flint
+from apolar.decomposition.exact.number_fields import load_flint
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor.monomials import n_monomials, product_positions
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.decomposition.exact.numbers import load_flint, to_fmpq
+from apolar.decomposition.exact.number_fields import load_flint, to_fmpq
 from apolar.tensor.monomials import monomial_variables
 
 PRIME = 2147483629

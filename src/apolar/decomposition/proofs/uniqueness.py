@@ -24,7 +24,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.decomposition.exact.numbers import load_flint
+from apolar.decomposition.exact.number_fields import load_flint
 from apolar.decomposition.proofs import modular
 from apolar.decomposition.proofs.flattenings import Flattening, flattenings
 from apolar.decomposition.tuning import TUNING

@@ -70,15 +70,6 @@ class NumberField:
         """The polynomial, as FLINT's."""
         return to_polynomial(self.polynomial)
 
-    def product(self, first: Coefficients, second: Coefficients) -> Coefficients:
-        """Return the product of two numbers."""
-        product = to_polynomial(first) * to_polynomial(second) % self.modulus
-        return tuple(to_fraction(product[k]) for k in range(self.degree))
-
-    def trace(self, number: Coefficients) -> Fraction:
-        """Return the sum of a number and its conjugates, over all roots of the polynomial."""
-        return to_fraction(traces([to_polynomial(number)], self.modulus)[0])
-
     def ball(self, number: Coefficients, bits: int) -> Any:
         """Return a ball that holds a number."""
         root = min(roots_of(self.polynomial, bits), key=lambda root: abs(complex(root) - self.root))
