@@ -10,7 +10,7 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray
 from apolar.data import ArrayRows, Rows, fetch_rows
 from apolar.em.whitening import MAX_DISTANCE, Whitening, whitening_by
-from apolar.mixture.families import Family, Invariance
+from apolar.mixture.families import Family
 from apolar.moments.covariance import ROUNDING, RowMoments, is_constant, row_moments
 
 # The largest deviation of a column, and the inverse of the smallest: sums of squares must not overflow.
@@ -40,7 +40,7 @@ def scale_of(rows: Rows, family: Family, n_threads: int = 1) -> tuple[RowMoments
     far_rows : ndarray of int
         The positions of the far rows.
     """
-    has_covariance = family.whitened_by is Invariance.LINEAR
+    has_covariance = not family.is_axis_aligned
     scale = row_moments(rows, n_threads, has_covariance=has_covariance, allows_missing=True)
     far_rows = find_far_rows(rows, scale)
     if len(far_rows):
@@ -60,10 +60,10 @@ def whitening_of(scale: RowMoments, family: Family) -> Whitening:
     correction = scale.weight / (scale.weight - 1) if scale.weight >= 2 else 1.0
     variances = np.maximum(scale.variances, 0.0) * correction
     units = column_units(variances, scale.mean)
-    if family.whitened_by is Invariance.LINEAR:
+    if not family.is_axis_aligned:
         assert scale.covariance is not None
         return whitening_by(scale.mean, units, scale.covariance * correction)
-    if family.whitened_by is Invariance.SCALING:
+    if family.is_spherical:
         unit = np.sqrt(np.mean(variances))
         is_any = unit > 0 and not np.all(is_constant(scale.mean, variances))
         units = np.asarray(unit if is_any else units.max())

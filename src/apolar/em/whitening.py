@@ -10,7 +10,7 @@ from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import to_device_of, write
-from apolar.mixture.families import Family, Invariance
+from apolar.mixture.families import Family
 from apolar.mixture.noise import NoiseBox
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 
@@ -150,10 +150,10 @@ def whitening_around(parameters: MixtureParameters, family: Family) -> Whitening
     between = family.between(means - centre, weights).sum(axis=0)
     within = family.average(parameters.covariances, weights)
     total = within + between / family.divisor(np.ones(()), means.shape[1])
-    if family.whitened_by is Invariance.LINEAR:
+    if not family.is_axis_aligned:
         return whitening_by(centre, np.sqrt(np.diag(total)), total)
     variances = family.diagonals(total)
-    if family.whitened_by is Invariance.SCALING:
+    if family.is_spherical:
         variances = np.asarray(np.mean(variances))
     return whitening_by(centre, np.asarray(np.sqrt(variances)))
 

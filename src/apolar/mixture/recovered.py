@@ -14,9 +14,9 @@ from apolar._core.numbers import with_error
 from apolar._core.tables import SHOWN_COLUMNS, cluster_table, html_table
 from apolar.mixture.families import FAMILIES, Family
 from apolar.mixture.noise import noise_weights
-from apolar.mixture.parameters import MixtureParameters, canonical_order
+from apolar.mixture.parameters import MixtureParameters
 
-__all__ = ["MixtureStatus", "RecoveredMixture", "SphericalMixture", "by_weight", "sample"]
+__all__ = ["MixtureStatus", "RecoveredMixture", "SphericalMixture", "sample"]
 
 
 class MixtureStatus(enum.Enum):
@@ -159,12 +159,6 @@ class SphericalMixture(RecoveredMixture):
     def stored(self) -> tuple[Family, Array]:
         """The family, and the covariances as it stores them."""
         return FAMILIES["spherical"], self.variances
-
-
-def by_weight(weights: Array, means: Array, variances: Array) -> tuple[Array, Array, Array]:
-    """Return the components in canonical order: largest weight first."""
-    order = canonical_order(weights, means)
-    return weights[order], means[order], variances[order]
 
 
 def sample(

@@ -9,7 +9,7 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.compiled import joint_rotation
 from apolar.mixture import MixtureStatus, SphericalMixture
-from apolar.mixture.recovered import by_weight
+from apolar.mixture.parameters import canonical_order
 from apolar.moments import CentralMoments, SignalMoments
 from apolar.moments.signal import spread_in_third
 from apolar.recovery.gaussian_moments import Mixture, monomial_table
@@ -228,7 +228,9 @@ def projected_mixture(
     if status is MixtureStatus.VALID and corrections:
         status = MixtureStatus.PROJECTED
     distinct = tuple(dict.fromkeys(corrections))
-    return SphericalMixture(*by_weight(weights / weights.sum(), means, variances), status, distinct, spectrum)
+    weights = weights / weights.sum()
+    order = canonical_order(weights, means)
+    return SphericalMixture(weights[order], means[order], variances[order], status, distinct, spectrum)
 
 
 @np.errstate(over="ignore")  # a column of very small variance

@@ -18,7 +18,7 @@ ANSWERS = ("labels", "probabilities", "densities", "sums")
 
 
 @dataclass(frozen=True, eq=False)
-class Parameters:
+class DeviceParameters:
     """The parameters of one mixture, as the kernels read them.
 
     Rows minus `centre` are z, in the units of the data; for full covariances they are whitened as well.
@@ -71,7 +71,7 @@ class Parameters:
         return gpu.Grid(64, 2, 16)
 
 
-def parameters_of(centre: Array, matrix: Array, natural: Array) -> Parameters | None:
+def parameters_of(centre: Array, matrix: Array, natural: Array) -> DeviceParameters | None:
     """Return the parameters of a mixture; None if one of its covariances is singular.
 
     Parameters
@@ -98,7 +98,7 @@ def parameters_of(centre: Array, matrix: Array, natural: Array) -> Parameters | 
             gpu.pad((linear * scale).T * LOG2_E, columns, components),
             gpu.pad(quadratic.T * LOG2_E, columns, components),
         ]
-        return Parameters(arrays, *sizes, is_full=False)
+        return DeviceParameters(arrays, *sizes, is_full=False)
     i, j = np.triu_indices(n_columns)
     precisions = np.zeros((n_components, n_columns, n_columns))
     # Off the diagonal, natural parameters are those of both triangles.
@@ -124,17 +124,17 @@ def parameters_of(centre: Array, matrix: Array, natural: Array) -> Parameters | 
         gpu.pad(np.moveaxis(roots, 0, 1) * unit, columns, components, columns),
         gpu.pad(-means * unit, components, columns),
     ]
-    return Parameters(arrays, *sizes, is_full=True)
+    return DeviceParameters(arrays, *sizes, is_full=True)
 
 
-def e_step(block: Any, weights: Any, parameters: Parameters) -> tuple[list[Array], Array]:
+def e_step(block: Any, weights: Any, parameters: DeviceParameters) -> tuple[list[Array], Array]:
     """Return the sums of 1, z and quadratics under the responsibilities of rows, and their log-likelihood.
 
     Parameters
     ----------
     block : torch.Tensor or cupy.ndarray, shape (n, n_columns)
     weights : torch.Tensor, cupy.ndarray or None, shape (n,)
-    parameters : Parameters
+    parameters : DeviceParameters
 
     Returns
     -------
@@ -163,7 +163,7 @@ def e_step(block: Any, weights: Any, parameters: Parameters) -> tuple[list[Array
     return sums, log_likelihood / LOG2_E
 
 
-def predict(block: Any, weights: Any, parameters: Parameters, what: str) -> tuple[Any, Any]:
+def predict(block: Any, weights: Any, parameters: DeviceParameters, what: str) -> tuple[Any, Any]:
     """Return an answer for each row, or sums over all, and a number that is zero if all is finite, else NaN.
 
     Parameters
@@ -172,7 +172,7 @@ def predict(block: Any, weights: Any, parameters: Parameters, what: str) -> tupl
         Of single or double precision.
     weights : torch.Tensor, cupy.ndarray or None, shape (n,)
         Only for sums.
-    parameters : Parameters
+    parameters : DeviceParameters
     what : {"labels", "probabilities", "densities", "sums"}
         The sums are those of log-densities and of the logarithms of the largest responsibilities.
 
