@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from apolar.data import open_rows
-from apolar.em.kernels import launch
+from apolar.em import kernel_block
 from apolar.em.low_density import with_noise_component, with_noise_share
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
@@ -177,8 +177,8 @@ def test_without_noise_nothing_is_added():
 def test_kernels_of_a_device_take_a_component_without_precisions():
     data, parameters = data_and_start("full")
     natural = data.natural(parameters)
-    ours = launch.parameters_of(data.whitening.centre, data.whitening.matrix, natural)
+    ours = kernel_block.parameters_of(data.whitening.centre, data.whitening.matrix, natural)
     assert ours is not None
     assert ours.n_components == 3
     natural[2, 1] = 1.0
-    assert launch.parameters_of(data.whitening.centre, data.whitening.matrix, natural) is None
+    assert kernel_block.parameters_of(data.whitening.centre, data.whitening.matrix, natural) is None

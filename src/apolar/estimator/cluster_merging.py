@@ -12,9 +12,8 @@ from scipy.stats import qmc
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
 from apolar._core.constants import MIN_WEIGHT
+from apolar._core.display import Displayed, TableCells, figures
 from apolar._core.namespaces import namespace, to_numpy
-from apolar._core.numbers import figures
-from apolar._core.tables import Displayed, TableCells
 from apolar.data import ArrayRows, Rows
 from apolar.estimator.fitted import NOISE_LABEL, FittedState
 

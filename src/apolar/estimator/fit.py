@@ -17,7 +17,7 @@ from apolar.data import Rows
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus, in_canonical_order
-from apolar.em.row_scale import refuse_rows_out_of_reach
+from apolar.em.whitening import refuse_rows_out_of_reach
 from apolar.estimator.fit_warnings import warn_of_constant_columns, warn_of_far_rows, warnings_of
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import allows_rounding, check_columns, float_type, is_path, n_threads_of

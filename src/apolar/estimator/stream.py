@@ -30,7 +30,7 @@ from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.moments.sketch import MAX_SKETCH_COLUMNS, MomentSketch
-from apolar.recovery.families import family_mixture
+from apolar.recovery.family_mixtures import family_mixture
 from apolar.recovery.from_moments import spherical_mixture
 from apolar.search.given import requested_candidates
 from apolar.search.moment_starts import moment_method, whitened_mixture, whitened_spherical

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from apolar._core.numbers import figures, with_error
-from apolar._core.tables import (
+from apolar._core.display import (
     SHOWN_CLUSTERS,
     SHOWN_COLUMNS,
     TableCells,
     cluster_table,
+    figures,
     html_table,
     text_table,
+    with_error,
 )
 from apolar.estimator.fitted import FittedState
 from apolar.mixture.families import family

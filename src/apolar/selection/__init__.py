@@ -17,7 +17,7 @@ from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
 from apolar.data import ArrayRows, Rows
 from apolar.em.result import FitStatus, in_canonical_order
-from apolar.em.row_scale import column_units, find_far_rows, is_host_array
+from apolar.em.whitening import column_units, find_far_rows, is_host_array
 from apolar.estimator import GaussianMixture
 from apolar.estimator.fit import check_memory
 from apolar.estimator.fit_warnings import few_rows_seen, warn_of_constant_columns, warn_of_far_rows
