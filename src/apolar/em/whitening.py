@@ -12,7 +12,7 @@ from scipy import sparse
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.namespaces import to_device_of, write
 from apolar.data import ArrayRows, Rows, fetch_rows
-from apolar.mixture.families import Family, Invariance
+from apolar.mixture.families import Family
 from apolar.mixture.noise import NoiseBox
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.moments.covariance import ROUNDING, RowMoments, is_constant, row_moments
@@ -164,10 +164,10 @@ def whitening_around(parameters: MixtureParameters, family: Family) -> Whitening
     between = family.between(means - centre, weights).sum(axis=0)
     within = family.average(parameters.covariances, weights)
     total = within + between / family.divisor(np.ones(()), means.shape[1])
-    if family.whitened_by is Invariance.LINEAR:
+    if not family.is_axis_aligned:
         return whitening_by(centre, np.sqrt(np.diag(total)), total)
     variances = family.diagonals(total)
-    if family.whitened_by is Invariance.SCALING:
+    if family.is_spherical:
         variances = np.asarray(np.mean(variances))
     return whitening_by(centre, np.asarray(np.sqrt(variances)))
 
@@ -203,7 +203,7 @@ def scale_of(rows: Rows, family: Family, n_threads: int = 1) -> tuple[RowMoments
     far_rows : ndarray of int
         The positions of the far rows.
     """
-    has_covariance = family.whitened_by is Invariance.LINEAR
+    has_covariance = not family.is_axis_aligned
     scale = row_moments(rows, n_threads, has_covariance=has_covariance, allows_missing=True)
     far_rows = find_far_rows(rows, scale)
     if len(far_rows):
@@ -223,10 +223,10 @@ def whitening_of(scale: RowMoments, family: Family) -> Whitening:
     correction = scale.weight / (scale.weight - 1) if scale.weight >= 2 else 1.0
     variances = np.maximum(scale.variances, 0.0) * correction
     units = column_units(variances, scale.mean)
-    if family.whitened_by is Invariance.LINEAR:
+    if not family.is_axis_aligned:
         assert scale.covariance is not None
         return whitening_by(scale.mean, units, scale.covariance * correction)
-    if family.whitened_by is Invariance.SCALING:
+    if family.is_spherical:
         unit = np.sqrt(np.mean(variances))
         is_any = unit > 0 and not np.all(is_constant(scale.mean, variances))
         units = np.asarray(unit if is_any else units.max())
