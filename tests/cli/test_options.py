@@ -84,20 +84,12 @@ def test_bounds_of_pruned_candidates_do_not_depend_on_units(flowers):
         assert values[0] == pytest.approx(values[1], abs=1.0)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "example"),
-    [
-        (["fit"], "apolar fit - -k 3 < FILE"),
-        (["fit", "-k", 3], "apolar fit - -k 3 < FILE"),
-        (["select"], "apolar select - < FILE"),
-        (["predict", "model.npz"], "apolar predict MODEL - < FILE"),
-    ],
-)
-def test_standard_input_needs_a_minus_sign(flowers, arguments, example):
+@pytest.mark.parametrize("arguments", [["fit", "-k", 3], ["select"], ["predict", "model.npz"]])
+def test_standard_input_needs_a_minus_sign(flowers, arguments):
     result = run(*arguments, stdin=flowers.read_text())
     assert result.exit_code == 2
     assert result.output.startswith("Usage: ")
-    assert example in result.output
+    assert "standard input" in result.output
 
 
 def test_help_of_decompose_and_forms_that_begin_with_h():
@@ -119,10 +111,9 @@ def test_without_the_libraries_of_the_report_the_fit_goes_on(flowers, tmp_path, 
     assert {path.name for path in out.iterdir()} == {"labels.csv", "model.npz"}
 
 
-def test_the_words_of_the_library_are_the_defaults_of_the_command_line():
+def test_the_defaults_of_the_command_line_are_those_of_the_library():
     from apolar.cli import options
     from apolar.reports import analysis, scoring
 
     assert options.MAX_COMPONENTS == analysis.MAX_COMPONENTS
-    assert scoring.OUTLIER_LEVEL == options.DEFAULT_LEVEL
-    assert apolar.GaussianMixture.outliers.__kwdefaults__["level"] == options.DEFAULT_LEVEL
+    assert apolar.GaussianMixture.outliers.__kwdefaults__["level"] == scoring.OUTLIER_LEVEL

@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -149,7 +150,7 @@ def test_an_interruption_while_things_are_imported(flowers, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["apolar.cli.sketch"], "_load_sketch", stop)
+    monkeypatch.setattr(sys.modules["apolar.cli.sketch_command"], "_load_sketch", stop)
     result = run("merge", flowers, "-o", flowers.parent / "x.npz")
     assert result.exit_code == 130
     assert result.output.strip() == "Error: Interrupted; nothing was written."
@@ -159,7 +160,7 @@ def test_a_failure_after_files_were_written_names_them(flowers, tmp_path, monkey
     def fails(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sys.modules["apolar.cli.fit"], "_print", fails)
+    monkeypatch.setattr(sys.modules["apolar.cli.fit_command"], "_print", fails)
     result = run("fit", flowers, "-k", 1, "--no-report", "-o", tmp_path / "out")
     assert result.exit_code == 2
     assert result.output.startswith("Error: No space left on device. Written before: ")
@@ -196,14 +197,14 @@ def test_a_failure_at_the_last_moment_keeps_files_that_would_go(flowers, tmp_pat
     out = tmp_path / "out"
     assert run("fit", flowers, "-k", 2, "-o", out, "--outliers", "--append", "--no-report").exit_code == 0
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    real = os.replace
+    real = Path.unlink
 
-    def failing(source, target):
-        if str(source).endswith("table.csv"):
+    def failing(path, **options):
+        if path.name == "table.csv":
             raise OSError(13, "Permission denied")
-        real(source, target)
+        real(path, **options)
 
-    monkeypatch.setattr("apolar.cli.output.os.replace", failing)
+    monkeypatch.setattr(Path, "unlink", failing)
     result = run("fit", flowers, "-k", 3, "-o", out, "--no-report")
     assert result.exit_code == 2
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before

@@ -73,8 +73,7 @@ def test_rows_far_from_all_clusters_are_marked(flowers, model, tmp_path):
     (tmp_path / "far.csv").write_text(flowers.read_text() + "1e6,1e6,1e6,1e6,x\n1e300,1e300,1e300,1e300,x\n")
     result = run("predict", model, tmp_path / "far.csv", "-o", tmp_path / "out.csv", "--outliers")
     assert result.exit_code == 0, result.output
-    assert "2 outliers (5% chance of any false alarm per table): rows 151, 152." in result.output
-    assert "table): rows 151, 152." in result.output
+    assert "2 outliers (5% chance of any false alarm per table): rows 151 and 152." in result.output
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert [row["outlier"] for row in rows] == ["no"] * 150 + ["yes", "yes"]
     # Beyond what numbers can hold there are no probabilities, and the nearest cluster.

@@ -139,7 +139,9 @@ class DaskRows(Rows):
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the rows at ascending positions among those with weight, and their weights or None."""
         partitions = self._partitions()
-        positions, starts = np.arange(self.n_rows)[positions], partitions.starts
+        if isinstance(positions, slice):
+            positions = np.arange(self.n_rows)[positions]
+        starts = partitions.starts
         local = np.split(positions, np.searchsorted(positions, starts[1:]))
         calls = [(i, local[i] - starts[i]) for i in range(len(local)) if len(local[i])]
         # Without positions, the first partition shows the type of the rows.
@@ -383,7 +385,7 @@ def _results_in(rows: Rows, function: RowFunction, size: RowsPerChunk, *, adds: 
 
 def _stored(rows: Rows) -> tuple[Any, Any]:
     """Return all rows and their weights or None, with those of weight zero."""
-    source = getattr(rows, "source", rows)
+    source: Any = getattr(rows, "source", rows)
     return source.values, rows.weights
 
 

@@ -124,17 +124,15 @@ class TransferredRows(TransformedRows):
         first = next(self.read(1))
         if self.n_rows * self.n_features * first[0].dtype.itemsize > self.max_bytes:
             return self
-        values, weights = (
-            None if part is None else part.new_empty((self.n_rows, *part.shape[1:])) for part in first
-        )
+        whole = [None if part is None else part.new_empty((self.n_rows, *part.shape[1:])) for part in first]
         start = 0
-        for block, block_weights in self.read(CHUNK_VALUES):
-            stop = start + block.shape[0]
-            values[start:stop] = block
-            if weights is not None:
-                weights[start:stop] = block_weights
+        for chunk in self.read(CHUNK_VALUES):
+            stop = start + chunk[0].shape[0]
+            for array, part in zip(whole, chunk, strict=True):
+                if array is not None:
+                    array[start:stop, ...] = part
             start = stop
-        stored = ArrayRows(values, weights, device_template=self.device_template, names=self.names)
+        stored = ArrayRows(*whole, names=self.names)
         stored.returns_to_host = True
         return stored
 

@@ -67,6 +67,8 @@ class Rows(ABC):
         Whether the rows come from the host, so that results per row are returned there.
     is_distributed : bool
         Whether the rows are in the partitions of a Dask collection: functions are called there.
+    is_one_array : bool
+        Whether the compiled extension can read all rows as one array, as they are stored.
     names : tuple of str or None
         The names of the columns, if they are all strings.
     weights : array, shape (n_rows,), or None
@@ -83,6 +85,7 @@ class Rows(ABC):
     device_template: Any = None
     returns_to_host: bool = False
     is_distributed: bool = False
+    is_one_array: bool = False
     names: tuple[str, ...] | None = None
     weights: Any = None
     first_row: int = 0
@@ -104,11 +107,6 @@ class Rows(ABC):
     def is_sparse(self) -> bool:
         """Whether the rows are sparse."""
         return self.row_size is not None
-
-    @property
-    def is_one_array(self) -> bool:
-        """Whether the compiled extension can read all rows as one array, as they are stored."""
-        return False
 
     def source_row(self, row: int) -> int:
         """Return the index that a row has for the user, who counts skipped rows as well."""
@@ -152,9 +150,7 @@ class Rows(ABC):
         sums : list
             On the host.
         """
-        sums = add_up(self._checked_results(function, n_threads, chunk_rows, adds=True))
-        assert sums is not None
-        return sums
+        return add_up(self._checked_results(function, n_threads, chunk_rows, adds=True)) or []
 
     def map(
         self, function: RowFunction, n_threads: int = 1, chunk_rows: RowsPerChunk = None
@@ -217,8 +213,8 @@ class Rows(ABC):
 
     def count(self) -> tuple[int, float]:
         """Return the number of rows with weight, and their total weight."""
-        is_known = not self.is_distributed and self.n_rows is not None and self.weights is None
-        n_rows, weight = (self.n_rows, self.n_rows) if is_known else self.reduce(_count)
+        known = None if self.is_distributed or self.weights is not None else self.n_rows
+        n_rows, weight = self.reduce(_count) if known is None else (known, known)
         return int(n_rows), float(weight)
 
     # --- derived rows --------------------------------------------------------------
@@ -226,7 +222,7 @@ class Rows(ABC):
     def with_weights(self, sample_weight: Any) -> Rows:
         """Return rows that have no weights with some, which are checked; rows of weight zero are left out."""
         weights = check_weights(sample_weight, np.empty((self.n_rows or 0, 0)), self.first_row)
-        return SelectedRows(self, weights)
+        return WeightedRows(self, weights)
 
     def transform(self, transform: RowTransform) -> Rows:
         """Return the rows with a transform applied to each chunk when it is read, where it is stored."""
@@ -238,8 +234,8 @@ class Rows(ABC):
             is_small = self.n_rows // step * (self.row_size or self.n_features) <= MAX_SAMPLE_VALUES
             if self.in_memory or is_small:
                 positions = sample_positions(0, self.n_rows, step, self.device_template)
-                return ArrayRows(*self.take(positions), device_template=self.device_template)
-        return SelectedRows(self, step=step)
+                return ArrayRows(*self.take(positions))
+        return SampledRows(self, step)
 
     def on_host(self) -> Rows:
         """Return the rows such that their chunks are NumPy arrays or CSR matrices on the host."""
@@ -261,7 +257,6 @@ class ArrayRows(Rows):
     ----------
     values : ndarray, CSR matrix, or array of another library, shape (n_rows, n_features)
     weights : array, shape (n_rows,), or None
-    device_template : array, optional
     names : tuple of str, optional
     first_row : int, default=0
     """
@@ -274,12 +269,14 @@ class ArrayRows(Rows):
         values: Any,
         weights: Any = None,
         *,
-        device_template: Any = None,
         names: tuple[str, ...] | None = None,
         first_row: int = 0,
     ) -> None:
-        self.values, self.weights, self.device_template = values, weights, device_template
-        self.names, self.first_row, self.n_features = names, first_row, int(values.shape[1])
+        self.values, self.weights, self.names, self.first_row = values, weights, names, first_row
+        self.n_features = int(values.shape[1])
+        self.device_template = values[:0, ...] if is_device_array(values) else None
+        is_readable = compiled.kernels is not None and compiled.can_read(values)
+        self.is_one_array = is_readable and self.in_memory and len(values) > 0
         if sparse.issparse(values):
             # The end of the row, and for each stored value an index of half its size.
             self.row_size = 1 + 1.5 * values.nnz / max(values.shape[0], 1)
@@ -288,12 +285,6 @@ class ArrayRows(Rows):
     def n_rows(self) -> int:
         """The number of rows."""
         return int(self.values.shape[0])
-
-    @property
-    def is_one_array(self) -> bool:
-        """Whether the compiled extension can read all rows as one array, as they are stored."""
-        is_here = compiled.kernels is not None and self.in_memory and self.n_rows > 0
-        return is_here and compiled.can_read(self.values)
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks that share the memory of the array, and their weights or None."""
@@ -309,9 +300,14 @@ class ArrayRows(Rows):
         """Return the rows with weights, which are checked; rows of weight zero are left out."""
         weights = check_weights(sample_weight, self.values, self.first_row)
         if not bool(namespace(weights).all(weights > 0)):
-            return SelectedRows(self, weights)
+            return WeightedRows(self, weights)
         self.weights = weights
         return self
+
+
+# What derived rows have in common with those that they are computed from.
+_SHARED = ("n_features", "names", "weights", "first_row", "row_size", "rereadable", "can_take",
+           "device_template", "returns_to_host")  # fmt: skip
 
 
 class DerivedRows(Rows):
@@ -324,10 +320,8 @@ class DerivedRows(Rows):
 
     def __init__(self, source: Rows) -> None:
         self.source = source
-        self.rereadable, self.row_size, self.names = source.rereadable, source.row_size, source.names
-        self.device_template, self.first_row = source.device_template, source.first_row
-        self.can_take, self.returns_to_host = source.can_take, source.returns_to_host
-        self.n_features, self.weights = source.n_features, source.weights
+        for name in _SHARED:
+            setattr(self, name, getattr(source, name))
 
     @property
     def n_rows(self) -> int | None:
@@ -394,57 +388,41 @@ class Divided:
         return np.asarray(values, dtype=np.float64) / self.units, weights
 
 
-class SelectedRows(DerivedRows):
-    """One of every `step` rows, or those with weight, selected while all rows are read in order.
+class WeightedRows(DerivedRows):
+    """The rows with weight, selected while all rows are read in order.
 
     Parameters
     ----------
     source : Rows
-        With weights: in memory, or in files, as their number has to be known.
-    weights : array, shape (n_rows,), optional
+        In memory, or in files, as their number has to be known.
+    weights : array, shape (n_rows,)
         Checked ones, that replace those of the rows; rows of weight zero are left out.
-    step : int, default=1
     """
 
-    def __init__(self, source: Rows, weights: Any = None, step: int = 1) -> None:
+    def __init__(self, source: Rows, weights: Any) -> None:
         super().__init__(source)
-        self.step, self._positions = step, None
-        self.can_take = source.can_take and weights is not None
-        if weights is not None:
-            self.weights, self.in_memory = weights, source.in_memory
-            self._positions = np.flatnonzero(to_numpy(weights) > 0)
+        self.weights, self.in_memory = weights, source.in_memory
+        self._positions = np.flatnonzero(to_numpy(weights) > 0)
 
     @property
-    def n_rows(self) -> int | None:
-        """The number of selected rows; None if it is known only after reading all."""
-        if self._positions is not None:
-            return len(self._positions)
-        n_rows = self.source.n_rows
-        if n_rows is None:
-            return None
-        last_group = n_rows // self.step
-        return last_group + len(sample_positions(last_group * self.step, n_rows, self.step))
+    def n_rows(self) -> int:
+        """The number of rows with weight."""
+        return len(self._positions)
 
     def source_row(self, row: int) -> int:
         """Return the index of a row among all rows, those of weight zero included."""
-        if self._positions is None:
-            return row
         return self.source.source_row(self.first_row + int(self._positions[row - self.first_row]))
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
-        """Yield the selected rows of each chunk, and their weights or None."""
+        """Yield the rows with weight of each chunk, and their weights."""
         start = 0
-        for values, weights in self.source.read(size):
-            stop = start + values.shape[0]
-            if self._positions is None:
-                positions = sample_positions(start, stop, self.step, self.device_template)
-            else:
-                weights = self.weights[start:stop]
-                positions = np.flatnonzero(to_numpy(weights) > 0)
-            start = stop
-            if positions.shape[0] == values.shape[0]:
+        for values, _ in self.source.read(size):
+            weights = self.weights[start : start + values.shape[0]]
+            positions = np.flatnonzero(to_numpy(weights) > 0)
+            start += values.shape[0]
+            if len(positions) == values.shape[0]:
                 yield values, weights
-            elif positions.shape[0]:
+            elif len(positions):
                 yield take_both(values, weights, positions)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
@@ -452,6 +430,39 @@ class SelectedRows(DerivedRows):
         positions = to_numpy(positions) if is_device_array(positions) else positions
         source_positions = self._positions[positions]
         return self.source.take(source_positions)[0], take_rows(self.weights, source_positions)
+
+
+class SampledRows(DerivedRows):
+    """One of every `step` rows, selected while all rows are read in order.
+
+    Parameters
+    ----------
+    source : Rows
+    step : int
+    """
+
+    def __init__(self, source: Rows, step: int) -> None:
+        super().__init__(source)
+        self.step, self.can_take = step, False
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows of the sample; None if it is known only after reading all."""
+        n_rows = self.source.n_rows
+        if n_rows is None:
+            return None
+        last_group = n_rows // self.step
+        return last_group + len(sample_positions(last_group * self.step, n_rows, self.step))
+
+    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
+        """Yield the selected rows of each chunk, and their weights or None."""
+        start = 0
+        for values, weights in self.source.read(size):
+            stop = start + values.shape[0]
+            positions = sample_positions(start, stop, self.step, self.device_template)
+            start = stop
+            if positions.shape[0]:
+                yield take_both(values, weights, positions)
 
 
 # --- functions of chunks -----------------------------------------------------------
