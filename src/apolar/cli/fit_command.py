@@ -245,7 +245,7 @@ def _as_object(
 
 
 def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outlying: str) -> None:
-    from apolar._core.numbers import with_error
+    from apolar._core.display import with_error
     from apolar.reports.text import agreement, choice, headline
 
     console, model = new_console(), analysis.model

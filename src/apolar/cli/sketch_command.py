@@ -25,7 +25,7 @@ from apolar.cli.options import ALL, check_sources, numbers_of_components, table_
 from apolar.cli.output import Output
 
 if TYPE_CHECKING:
-    from apolar import GaussianMixture, MomentMixture, MomentSketch, SphericalMixture
+    from apolar import GaussianMixture, MomentMixture, MomentSketch
     from apolar._core.arrays import Array
     from apolar.moments import CentralMoments
 
@@ -192,7 +192,7 @@ def fit_sketch(
 def _named_families(covariance: Sequence[str]) -> tuple[str, ...]:
     """Return the families that were asked for, by their names; refuse those that moments do not determine."""
     from apolar.mixture.families import family
-    from apolar.recovery.families import COVARIANCE_TYPES
+    from apolar.recovery.family_mixtures import COVARIANCE_TYPES
 
     if ALL in covariance:
         return COVARIANCE_TYPES
@@ -237,7 +237,7 @@ def _choose_units(moments: CentralMoments, standardise: bool | None, notes: list
 
 def _best_of_families(
     moments: CentralMoments, numbers: int | list[int], kinds: tuple[str, ...], notes: list[str]
-) -> SphericalMixture | MomentMixture:
+) -> MomentMixture:
     """Return the mixture of one family and number, or the best of several."""
     from apolar import mixture_from_moments, select_from_moments
 
@@ -257,21 +257,17 @@ def _best_of_families(
 
 
 def _as_model(
-    found: SphericalMixture | MomentMixture, units: Array | None, names: Sequence[str], n_rows: int
+    found: MomentMixture, units: Array | None, names: Sequence[str], n_rows: int
 ) -> GaussianMixture:
     """Return a fitted estimator that holds the mixture, in the units of the table."""
     import numpy as np
 
-    from apolar import GaussianMixture, SphericalMixture
+    from apolar import GaussianMixture
     from apolar.estimator.fitted import FittedState
     from apolar.mixture.families import family
     from apolar.mixture.parameters import MixtureParameters
 
-    kind, means = "spherical", found.means
-    if isinstance(found, SphericalMixture):
-        covariances = found.variances
-    else:
-        kind, covariances = found.covariance_type, found.covariances
+    kind, means, covariances = found.covariance_type, found.means, found.covariances
     if units is not None:
         kind, means, covariances = "diag", means * units, covariances[:, None] * units**2
     model = GaussianMixture(len(found.weights), covariance_type=kind, init_params="moments")
@@ -294,14 +290,14 @@ def _as_model(
 
 
 def _print(
-    found: SphericalMixture | MomentMixture,
+    found: MomentMixture,
     model: GaussianMixture,
     notes: Sequence[str],
     written: Path,
     *,
     is_standardised: bool,
 ) -> None:
-    from apolar._core.numbers import with_error
+    from apolar._core.display import with_error
     from apolar.plots.mixtures import MixtureView
 
     console = new_console()

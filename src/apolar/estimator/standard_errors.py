@@ -10,8 +10,7 @@ from scipy.optimize import linear_sum_assignment
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.checks import check_fraction, check_integer, random_generator
-from apolar._core.numbers import figures
-from apolar._core.tables import SHOWN_CLUSTERS, SHOWN_COLUMNS, Displayed, TableCells, cluster_table
+from apolar._core.display import SHOWN_CLUSTERS, SHOWN_COLUMNS, Displayed, TableCells, cluster_table, figures
 from apolar._core.threads import one_blas_thread
 from apolar.data import CHUNK_SIZE, Rows, open_rows
 from apolar.data.rows import WeightedRows

@@ -66,6 +66,12 @@ class CentralMoments:
         tensors = [_divide_moments(tensor.coefficients, units, tensor.order) for tensor in self._tensors]
         return self._with(self.mean / units, self.covariance / units / units[:, None], tensors)
 
+    def mapped(self, matrix: Array) -> CentralMoments:
+        """Return the moments of the rows times a matrix, shape (n_features, n_new)."""
+        self._need_all_coordinates("combined")
+        tensors = [tensor.change_variables(matrix).coefficients for tensor in self._tensors]
+        return self._with(self.mean @ matrix, matrix.T @ self.covariance @ matrix, tensors)
+
     def of_columns(self, columns: Sequence[int]) -> CentralMoments:
         """Return the moments of some columns, given by their numbers in ascending order."""
         self._need_all_coordinates("left out")

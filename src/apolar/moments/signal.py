@@ -395,7 +395,12 @@ def _above_noise(spectrum: Array, n_rows: float) -> tuple[int, float, float]:
     n_features = len(spectrum)
     for count in range(n_features):
         level = float(spectrum[count:].mean())
-        edge = level * (1 + np.sqrt((n_features - count) / n_rows)) ** 2
+        edge = noise_edge(level, n_features - count, n_rows)
         if spectrum[count] <= edge:
-            return count, level, float(edge)
+            return count, level, edge
     return n_features, 0.0, float(spectrum[-1])
+
+
+def noise_edge(level: float, n_directions: int, n_rows: float) -> float:
+    """Return the largest eigenvalue of noise of some level in a sample, by the Marchenko-Pastur law."""
+    return float(level * (1 + np.sqrt(n_directions / n_rows)) ** 2)

@@ -198,7 +198,7 @@ def test_starts_that_are_given():
 
 
 @pytest.mark.usefixtures("synchronous")
-def test_selection():
+def test_selection_and_errors_of_estimates():
     X = rows_of_block(900, 19)
     lazy = da.from_array(X, chunks=(300, 4))
     ours, theirs = (select(rows, (2, 3), ("spherical", "diag"), random_state=0) for rows in (lazy, X))
@@ -207,12 +207,7 @@ def test_selection():
         np.testing.assert_allclose([our_row.bic, our_row.icl], [their_row.bic, their_row.icl], rtol=1e-9)
     with pytest.raises(ValueError, match="leave n_jobs out"):
         select(lazy, (2, 3), n_jobs=2)
-
-
-@pytest.mark.usefixtures("synchronous")
-def test_standard_errors():
-    X = rows_of_block(900, 20)
-    lazy, fitted = da.from_array(X, chunks=(300, 4)), model().fit(X)
+    fitted = model().fit(X)
     ours, theirs = fitted.standard_errors(lazy), fitted.standard_errors(X)
     np.testing.assert_allclose(ours.means, theirs.means, rtol=1e-6)
     ours, theirs = (fitted.bootstrap(rows, n_resamples=2) for rows in (lazy, X))
