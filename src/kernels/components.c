@@ -1,4 +1,4 @@
-/* The components of mixtures: inverses of covariances, natural parameters, prior. */
+/* The components of mixtures: inverses of covariances and natural parameters. */
 
 #include "calls.h"
 
@@ -38,28 +38,4 @@ PyObject *py_natural(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
                   values_of(&b, 3) + i * form.n_stats);
   }
   return done(&b, u, 1);
-}
-
-/* log_prior(means (n, m), covariances (n, v), added (n, v), divisors (n), terms (n), m, kind, shrinkage,
-   mean_divisor): minus half of (divisor + mean_divisor) log|S| + tr(S^-1 added) + shrinkage mean^t S^-1 mean. */
-PyObject *py_log_prior(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
-  Buffers b;
-  Form form;
-  if (!take(&b, args, n_args, 5, 1, 4)) return NULL;
-  double shrinkage = PyFloat_AsDouble(args[7]), mean_divisor = PyFloat_AsDouble(args[8]);
-  if (!is_form(args + 5, &form)) return mismatch(&b);
-  isize m = form.m, v = form.v, n = length_of(&b, 4);
-  if (length_of(&b, 0) != n * m || length_of(&b, 1) != n * v || length_of(&b, 2) != n * v || length_of(&b, 3) != n)
-    return mismatch(&b);
-  double *u = workspace(&b, 3 * v);
-  if (u == NULL) return NULL;
-  double *precision = u + 2 * v, log_of_det = 0.0;
-  int is_positive = 1;
-  for (isize i = 0; i < n && is_positive; i++) {
-    is_positive = invert_form(&form, values_of(&b, 1) + i * v, u, precision, &log_of_det) > 0.0;
-    if (is_positive)
-      values_of(&b, 4)[i] = log_prior_of(&form, precision, log_of_det, values_of(&b, 0) + i * m, values_of(&b, 2) + i * v,
-                                         values_of(&b, 3)[i] + mean_divisor, shrinkage);
-  }
-  return done(&b, u, is_positive);
 }

@@ -12,7 +12,6 @@ pytestmark = needs_kernels
 FUNCTIONS = {
     "inverses": (3, (), 1),
     "natural": (4, (), 2),
-    "log_prior": (5, (), 4),
     "common_covariance": (3, (), 7),
     "gradient": (8, (), 4),
     "joint_rotation": (2, (), 3),

@@ -227,7 +227,7 @@ def test_how_far_apart_mixtures_are(name):
 
     assert distance(stats, stats) == pytest.approx(0, abs=1e-9)
     # Neither order nor weights matter: only the components.
-    assert distance(stats, 3 * stats[::-1]) == pytest.approx(0, abs=1e-9)
+    assert distance(stats, stats[::-1] * 3) == pytest.approx(0, abs=1e-9)
     assert distance(stats, other) == pytest.approx(distance(other, stats))
     assert distance(stats, other) > 0.1
     # Of batches, one distance each.

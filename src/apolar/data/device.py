@@ -132,7 +132,7 @@ class TransferredRows(TransformedRows):
                 if array is not None:
                     array[start:stop, ...] = part
             start = stop
-        stored = ArrayRows(*whole, device_template=self.device_template, names=self.names)
+        stored = ArrayRows(*whole, names=self.names)
         stored.returns_to_host = True
         return stored
 

@@ -67,6 +67,8 @@ class Rows(ABC):
         Whether the rows come from the host, so that results per row are returned there.
     is_distributed : bool
         Whether the rows are in the partitions of a Dask collection: functions are called there.
+    is_one_array : bool
+        Whether the compiled extension can read all rows as one array, as they are stored.
     names : tuple of str or None
         The names of the columns, if they are all strings.
     weights : array, shape (n_rows,), or None
@@ -83,6 +85,7 @@ class Rows(ABC):
     device_template: Any = None
     returns_to_host: bool = False
     is_distributed: bool = False
+    is_one_array: bool = False
     names: tuple[str, ...] | None = None
     weights: Any = None
     first_row: int = 0
@@ -104,11 +107,6 @@ class Rows(ABC):
     def is_sparse(self) -> bool:
         """Whether the rows are sparse."""
         return self.row_size is not None
-
-    @property
-    def is_one_array(self) -> bool:
-        """Whether the compiled extension can read all rows as one array, as they are stored."""
-        return False
 
     def source_row(self, row: int) -> int:
         """Return the index that a row has for the user, who counts skipped rows as well."""
@@ -152,9 +150,7 @@ class Rows(ABC):
         sums : list
             On the host.
         """
-        sums = add_up(self._checked_results(function, n_threads, chunk_rows, adds=True))
-        assert sums is not None
-        return sums
+        return add_up(self._checked_results(function, n_threads, chunk_rows, adds=True)) or []
 
     def map(
         self, function: RowFunction, n_threads: int = 1, chunk_rows: RowsPerChunk = None
@@ -238,7 +234,7 @@ class Rows(ABC):
             is_small = self.n_rows // step * (self.row_size or self.n_features) <= MAX_SAMPLE_VALUES
             if self.in_memory or is_small:
                 positions = sample_positions(0, self.n_rows, step, self.device_template)
-                return ArrayRows(*self.take(positions), device_template=self.device_template)
+                return ArrayRows(*self.take(positions))
         return SampledRows(self, step)
 
     def on_host(self) -> Rows:
@@ -261,7 +257,6 @@ class ArrayRows(Rows):
     ----------
     values : ndarray, CSR matrix, or array of another library, shape (n_rows, n_features)
     weights : array, shape (n_rows,), or None
-    device_template : array, optional
     names : tuple of str, optional
     first_row : int, default=0
     """
@@ -274,12 +269,14 @@ class ArrayRows(Rows):
         values: Any,
         weights: Any = None,
         *,
-        device_template: Any = None,
         names: tuple[str, ...] | None = None,
         first_row: int = 0,
     ) -> None:
-        self.values, self.weights, self.device_template = values, weights, device_template
-        self.names, self.first_row, self.n_features = names, first_row, int(values.shape[1])
+        self.values, self.weights, self.names, self.first_row = values, weights, names, first_row
+        self.n_features = int(values.shape[1])
+        self.device_template = values[:0, ...] if is_device_array(values) else None
+        is_readable = compiled.kernels is not None and compiled.can_read(values)
+        self.is_one_array = is_readable and self.in_memory and len(values) > 0
         if sparse.issparse(values):
             # The end of the row, and for each stored value an index of half its size.
             self.row_size = 1 + 1.5 * values.nnz / max(values.shape[0], 1)
@@ -288,12 +285,6 @@ class ArrayRows(Rows):
     def n_rows(self) -> int:
         """The number of rows."""
         return int(self.values.shape[0])
-
-    @property
-    def is_one_array(self) -> bool:
-        """Whether the compiled extension can read all rows as one array, as they are stored."""
-        is_here = compiled.kernels is not None and self.in_memory and self.n_rows > 0
-        return is_here and compiled.can_read(self.values)
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks that share the memory of the array, and their weights or None."""
@@ -314,6 +305,11 @@ class ArrayRows(Rows):
         return self
 
 
+# What derived rows have in common with those that they are computed from.
+_SHARED = ("n_features", "names", "weights", "first_row", "row_size", "rereadable", "can_take",
+           "device_template", "returns_to_host")  # fmt: skip
+
+
 class DerivedRows(Rows):
     """Rows that are computed from other rows as these are read.
 
@@ -324,10 +320,8 @@ class DerivedRows(Rows):
 
     def __init__(self, source: Rows) -> None:
         self.source = source
-        self.rereadable, self.row_size, self.names = source.rereadable, source.row_size, source.names
-        self.device_template, self.first_row = source.device_template, source.first_row
-        self.can_take, self.returns_to_host = source.can_take, source.returns_to_host
-        self.n_features, self.weights = source.n_features, source.weights
+        for name in _SHARED:
+            setattr(self, name, getattr(source, name))
 
     @property
     def n_rows(self) -> int | None:

@@ -86,8 +86,7 @@ def _open_dask(X: Any) -> Rows:
 
 
 def _open_device_array(X: Any) -> Rows:
-    X = require_numbers(detach(X))
-    return ArrayRows(X, device_template=X[:0, :])
+    return ArrayRows(require_numbers(detach(X)))
 
 
 def _open_in_memory(X: Any) -> Rows:

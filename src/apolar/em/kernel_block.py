@@ -99,7 +99,7 @@ class KernelBlock(Block):
                 weight = self.n_rows if self.weights is None else float(total(self.weights))
                 return *(float(value) for value in answers), weight
         others = replace(self.others, n_working=self.others.n_working + 2 * len(natural))
-        size = others.chunk_rows(ArrayRows(self.values, device_template=self.values[:0, ...]))
+        size = others.chunk_rows(ArrayRows(self.values))
         blocks = (others(part) for part in self.chunk.parts(size))
         parts = [block.posteriors(natural, what) for block in blocks if block is not None]
         if is_sum:

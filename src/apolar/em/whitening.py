@@ -12,7 +12,7 @@ from scipy import sparse
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.namespaces import to_device_of, write
 from apolar.data import ArrayRows, Rows, fetch_rows
-from apolar.mixture.families import Family, Invariance
+from apolar.mixture.families import Family
 from apolar.mixture.noise import NoiseBox
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.moments.covariance import ROUNDING, RowMoments, is_constant, row_moments
@@ -164,10 +164,10 @@ def whitening_around(parameters: MixtureParameters, family: Family) -> Whitening
     between = family.between(means - centre, weights).sum(axis=0)
     within = family.average(parameters.covariances, weights)
     total = within + between / family.divisor(np.ones(()), means.shape[1])
-    if family.whitened_by is Invariance.LINEAR:
+    if not family.is_axis_aligned:
         return whitening_by(centre, np.sqrt(np.diag(total)), total)
     variances = family.diagonals(total)
-    if family.whitened_by is Invariance.SCALING:
+    if family.is_spherical:
         variances = np.asarray(np.mean(variances))
     return whitening_by(centre, np.asarray(np.sqrt(variances)))
 
@@ -203,7 +203,7 @@ def scale_of(rows: Rows, family: Family, n_threads: int = 1) -> tuple[RowMoments
     far_rows : ndarray of int
         The positions of the far rows.
     """
-    has_covariance = family.whitened_by is Invariance.LINEAR
+    has_covariance = not family.is_axis_aligned
     scale = row_moments(rows, n_threads, has_covariance=has_covariance, allows_missing=True)
     far_rows = find_far_rows(rows, scale)
     if len(far_rows):
@@ -223,10 +223,10 @@ def whitening_of(scale: RowMoments, family: Family) -> Whitening:
     correction = scale.weight / (scale.weight - 1) if scale.weight >= 2 else 1.0
     variances = np.maximum(scale.variances, 0.0) * correction
     units = column_units(variances, scale.mean)
-    if family.whitened_by is Invariance.LINEAR:
+    if not family.is_axis_aligned:
         assert scale.covariance is not None
         return whitening_by(scale.mean, units, scale.covariance * correction)
-    if family.whitened_by is Invariance.SCALING:
+    if family.is_spherical:
         unit = np.sqrt(np.mean(variances))
         is_any = unit > 0 and not np.all(is_constant(scale.mean, variances))
         units = np.asarray(unit if is_any else units.max())
@@ -308,25 +308,23 @@ def find_far_rows(rows: Rows, moments: RowMoments) -> IndexArray:
         is_suspect = np.maximum(highest - moments.mean, moments.mean - lowest) > reach
         is_far = np.zeros(len(values), dtype=bool)
         for column in np.flatnonzero(is_suspect | ~np.isfinite(moments.variances)):
-            is_far |= _is_far(values[:, column].astype(np.float64), weights, most)
+            is_far |= _is_far(values[:, column].astype(np.float64), weights, most / moments.weight)
     return np.flatnonzero(is_far)
 
 
-def _is_far(values: Array, weights: Array | None, most: float) -> Array:
-    """Return which values of a column are far from the others; weights of at most `most` can be."""
-    seen = np.flatnonzero(np.isfinite(values))
-    w = np.ones(len(seen)) if weights is None else np.asarray(weights, np.float64)[seen]
-    distances = np.abs(values[seen] - np.median(values[seen]))
-    order = np.argsort(-distances, kind="stable")
-    kept = order[np.searchsorted(np.cumsum(w[order]), most * (1 + 1e-9), side="right") :]
+def _is_far(values: Array, weights: Array | None, share: float) -> Array:
+    """Return which values of a column are far from the others; at most that share of them can be."""
+    is_seen = np.isfinite(values)
+    seen, row_weights = values[is_seen], None if weights is None else np.asarray(weights, np.float64)[is_seen]
     is_far = np.zeros(len(values), dtype=bool)
-    if len(kept) < 2:
-        return is_far
-    offsets = values[seen[kept]]
-    centre = np.average(offsets, weights=w[kept])
-    deviation = math.sqrt(float(np.average((offsets - centre) ** 2, weights=w[kept])))
-    if deviation > 0:
-        is_far[seen] = np.abs(values[seen] - centre) > MIN_DEVIATIONS * deviation
+    if len(seen) > 2:
+        distances = np.abs(seen - np.median(seen))
+        known = {"weights": row_weights, "method": "inverted_cdf"}
+        kept = distances <= np.quantile(distances, max(1 - share, 0.0), **known)
+        of_kept = None if row_weights is None else row_weights[kept]
+        offsets = seen - np.average(seen[kept], weights=of_kept)
+        deviation = math.sqrt(float(np.average(offsets[kept] ** 2, weights=of_kept)))
+        is_far[is_seen] = (np.abs(offsets) > MIN_DEVIATIONS * deviation) & (deviation > 0)
     return is_far
 
 

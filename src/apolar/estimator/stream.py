@@ -212,7 +212,7 @@ def _step(estimator: Any, last: FittedState, sums: Sums, rows: Rows) -> tuple[Fi
     stats, likelihood = batch.e_step(inside[None])
     total = weight + batch.weight
     rate = (batch.weight / total) ** SETTINGS.forgetting
-    mixed = ((1 - rate) * before / weight + rate * stats[0] / batch.weight) * total
+    mixed = before * ((1 - rate) * total / weight) + stats[0] * (rate * total / batch.weight)
     sketch, compared = sums.sketch, sums.compared
     if sketch is not None:
         # Where values are missing, the moments of all rows are no longer known.

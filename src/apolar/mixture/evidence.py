@@ -6,8 +6,7 @@ to be drawn around a common one, up to their volume.
 
 from __future__ import annotations
 
-import math
-from typing import Any, overload
+from typing import TypeVar
 
 import numpy as np
 from scipy.special import gammaln
@@ -23,15 +22,12 @@ from apolar.mixture.storage import LOG_2PI
 
 __all__ = ["common_covariance", "comparison_score", "evidence_of_strengths", "log_evidence"]
 
+Number = TypeVar("Number", float, Array)
 # The strengths that are compared.
 STRENGTHS = np.geomspace(SETTINGS.min_strength, 2000.0, 32)
 
 
-@overload
-def comparison_score(evidence: float, log_likelihood: float) -> float: ...
-@overload
-def comparison_score(evidence: Array, log_likelihood: Array) -> Array: ...
-def comparison_score(evidence: Any, log_likelihood: Any) -> Any:
+def comparison_score(evidence: Number, log_likelihood: Number) -> Number:
     """Return what optima of as many components are compared by: the mean of log-evidence and log-likelihood.
 
     The evidence decides how many parameters there should be: under a prior of the information of one row,
@@ -215,15 +211,13 @@ def _peak(values: Array) -> tuple[Array, Array]:
     A parabola through the largest value and its neighbours makes the strength a continuous function of the
     statistics, so that fits that differ by rounding have strengths that do so too.
     """
-    heights, strengths, logs = [], [], np.log(STRENGTHS)
-    for of_mixture in values.reshape(len(values), -1).T:
-        best = int(of_mixture.argmax())
-        inner = min(max(best, 1), len(STRENGTHS) - 2)
-        before, at, after = of_mixture[inner - 1 : inner + 2].tolist()
-        slope, bend = 0.5 * (before - after), before - 2 * at + after
-        shift = min(max(slope / bend, -1.0), 1.0) if bend < 0 else 0.0
-        is_inner = best == inner
-        heights.append(at - 0.5 * slope * shift if is_inner else float(of_mixture[best]))
-        strengths.append(math.exp(logs[inner] + (logs[1] - logs[0]) * (shift if is_inner else best - inner)))
-    shape = values.shape[1:]
-    return np.array(heights).reshape(shape), np.array(strengths).reshape(*shape, 1)
+    best = values.argmax(axis=0)
+    inner = np.clip(best, 1, len(STRENGTHS) - 2)
+    before, at, after = (np.take_along_axis(values, inner[None] + i, axis=0)[0] for i in (-1, 0, 1))
+    slope, bend = 0.5 * (before - after), before - 2 * at + after
+    # At an end of the range there is no parabola.
+    is_peak = (bend < 0) & (best == inner)
+    shift = np.where(is_peak, np.clip(slope / np.where(is_peak, bend, -1.0), -1.0, 1.0), best - inner)
+    heights = np.where(is_peak, at - 0.5 * slope * shift, values.max(axis=0))
+    step = np.log(STRENGTHS[1] / STRENGTHS[0])
+    return heights, STRENGTHS[inner][..., None] * np.exp(step * shift[..., None])

@@ -6,7 +6,6 @@ share: the volume, the shape or the orientation.
 
 from __future__ import annotations
 
-import enum
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -25,7 +24,7 @@ from apolar.mixture.storage import LOG_2PI, Covariances
 if TYPE_CHECKING:
     from apolar.mixture.prior import Prior
 
-__all__ = ["FAMILIES", "UNIVARIATE", "Family", "Invariance", "PriorTerms", "conjugate_terms", "family"]
+__all__ = ["FAMILIES", "UNIVARIATE", "Family", "PriorTerms", "conjugate_terms", "family"]
 
 # The largest ratio of the deviations of columns: beyond it the least scatter, a fraction of that of the
 # widest column, is more than a narrow one has. With a margin, as components are narrower than all rows.
@@ -37,39 +36,26 @@ class PriorTerms(NamedTuple):
 
     Attributes
     ----------
-    shrinkage : float
+    shrinkage : float, default=0.0
         The number of rows, at the mean of all rows, that it adds to each component.
-    scatter : ndarray
+    scatter : ndarray or float, default=0.0
         Added to the scatter of each covariance.
-    divisor : float
+    divisor : float or ndarray, default=0.0
         Added to the divisor of each covariance.
-    mean_divisor : float
+    mean_divisor : float, default=0.0
         Added to the divisor of each covariance for every component that has it, by the prior of the mean.
     constant : float or ndarray, default=0.0
         Added to the logarithm of the prior of a mixture.
     """
 
-    shrinkage: float
-    scatter: Array
-    divisor: float | Array
-    mean_divisor: float
+    shrinkage: float = 0.0
+    scatter: Array | float = 0.0
+    divisor: float | Array = 0.0
+    mean_divisor: float = 0.0
     constant: float | Array = 0.0
 
 
-NO_PRIOR = PriorTerms(0.0, np.zeros(()), 0.0, 0.0)
-
-
-class Invariance(enum.Enum):
-    """The linear maps of the data that map covariances of one form to covariances of that form."""
-
-    SCALING = "one factor for all columns"
-    COLUMN_SCALING = "a factor for each column"
-    LINEAR = "any invertible matrix"
-
-
 PARTS = ("volume", "shape", "orientation")
-# How rows are whitened for covariances that are numbers, diagonals and matrices.
-WHITENED_BY = (Invariance.SCALING, Invariance.COLUMN_SCALING, Invariance.LINEAR)
 # The families that the extension knows.
 COMPILED = ["EII", "VII", "EEI", "VEI", "EVI", "VVI", "EEE", "VEE", "EVE", "VVE", "EEV", "VEV", "EVV", "VVV"]
 
@@ -144,11 +130,6 @@ class Family(Covariances):
     def is_spherical(self) -> bool:
         """Whether covariances are multiples of the identity: the only quadratic is |x|^2."""
         return self.n_axes == 0
-
-    @property
-    def whitened_by(self) -> Invariance:
-        """The linear maps by which rows are whitened: those that keep covariances of this form."""
-        return WHITENED_BY[self.n_axes]
 
     @property
     def untied(self) -> Family:
@@ -261,13 +242,10 @@ class Family(Covariances):
         if self.shares_covariance:
             return covariances
         whole = covariances[component]
-        # At least a tenth of the variance in the direction of the offset remains.
-        if self.n_axes == 2:
-            squared_length = float(offset @ self.precisions(whole) @ offset)
-            half = whole - self.between(offset, np.asarray(min(1.0, 0.9 / max(squared_length, MIN_WEIGHT))))
-        else:
-            spread_of_means = self.between(offset, np.ones(())) / self.divisor(np.ones(()), len(offset))
-            half = np.maximum(whole - spread_of_means, 0.1 * whole)
+        # At least a tenth of the variance remains in any direction.
+        spread = self.between(offset, np.ones(())) / self.divisor(np.ones(()), len(offset))
+        largest = float(self.relative_variances(spread, whole).max())
+        half = whole - min(1.0, 0.9 / max(largest, MIN_WEIGHT)) * spread
         halves = self.appended(covariances, half)
         halves[component] = half
         return halves
@@ -368,7 +346,7 @@ class Family(Covariances):
     def prior_terms(self, prior: Prior | None, n_components: int, n_features: int) -> PriorTerms:
         """Return what a prior, and the noise of its rows, add to the M-step."""
         if prior is None:
-            return NO_PRIOR
+            return PriorTerms()
         terms = prior.terms(self, n_components, n_features)
         # In families of another form the rows have no noise.
         if prior.noise is None or prior.noise.ndim != self.n_axes:
@@ -482,18 +460,13 @@ class Family(Covariances):
         if prior is None:
             return np.zeros(shape[:-1])
         n_features = parameters.n_features
-        terms = self.prior_terms(prior, shape[-1], n_features)
-        if not self.shares_covariance and compiled.has_steps(self.n_axes, n_features):
-            (added, divisors, *_), _ = self.kernel_arguments(terms, shape, n_features)
-            numbers = n_features, self.n_axes, terms.shrinkage, terms.mean_divisor
-            known = compiled.take_step("log_prior", (means, covariances, added, divisors), (shape,), *numbers)
-            if known is not None:
-                return np.asarray(known[0].sum(axis=-1) + terms.constant)
-        no_rows = SufficientStats(np.zeros((*shape, self.n_stats(n_features))), n_features)
-        scatter, divisor = self.scatter_about(means, no_rows, terms)
+        terms, axis = self.prior_terms(prior, shape[-1], n_features), len(shape) - 1
+        pulled = self.pooled(self.between(means, np.full(shape, terms.shrinkage)), axis)
+        divisor = self.pooled(np.full(shape, terms.mean_divisor), axis) + terms.divisor
+        precisions, log_dets = self.inverses(covariances, n_features)
+        traces = (precisions * (pulled + terms.scatter)).sum(axis=self.own_axes)
         # Divided by the divisor of one row, divisors are multiples of log|S|.
-        log_dets = divisor / self.divisor(np.ones(()), n_features) * self.log_det(covariances, n_features)
-        each = -0.5 * (log_dets + self.trace_ratio(scatter, covariances))
+        each = -0.5 * (divisor / self.divisor(np.ones(()), n_features) * log_dets + traces)
         return each.reshape(*shape[:-1], -1).sum(axis=-1) + terms.constant
 
     def merging_term(self, stats: SufficientStats) -> Array:

@@ -60,6 +60,11 @@ class Covariances:
         """The floor of the variances in whitened coordinates, for fits without a prior."""
         return MIN_VARIANCES[self.n_axes]
 
+    @property
+    def own_axes(self) -> tuple[int, ...]:
+        """The axes of one covariance in an array of them: the last ones."""
+        return tuple(range(-self.n_axes, 0))
+
     def each(self, values: Array) -> Array:
         """Return values per covariance with axes of length one in place of those of a covariance."""
         return np.asarray(values)[(..., *(None,) * self.n_axes)]
@@ -76,8 +81,6 @@ class Covariances:
             write_pairs(x, out)
         elif self.n_axes:
             write("multiply", x, x, out=out)
-        elif isinstance(x, np.ndarray):
-            np.einsum("ij,ij->j", x, x, out=out[0])
         else:
             out[0, :] = namespace(x).sum(x * x, axis=0)
 
@@ -188,10 +191,7 @@ class Covariances:
 
     def trace_ratio(self, scatter: Array, covariances: Array) -> Array:
         """Return tr(S^-1 scatter) for each covariance S."""
-        if self.n_axes == 2:
-            return np.einsum("...ij,...ji->...", self.precisions(covariances), scatter)
-        ratios = scatter / covariances
-        return ratios.sum(axis=-1) if self.n_axes else ratios
+        return (self.precisions(covariances) * scatter).sum(axis=self.own_axes)
 
     def relative_variances(self, scatter: Array, covariances: Array) -> Array:
         """Return the eigenvalues of S^-1 scatter for each covariance S, shape (..., n)."""
@@ -265,41 +265,34 @@ class Covariances:
             return covariances[..., columns, :][..., columns]
         return covariances[..., columns] if self.n_axes else covariances
 
+    @np.errstate(all="ignore")
+    def is_symmetric(self, covariances: Array) -> bool:
+        """Return whether the triangles of matrices are the same up to rounding, relative to the diagonal."""
+        if self.n_axes < 2:
+            return True
+        deviations = np.sqrt(np.abs(self.diagonals(covariances)))
+        correlations = covariances / deviations[..., :, None] / deviations[..., None, :]
+        return np.allclose(correlations, np.swapaxes(correlations, -1, -2))
+
     def check_covariances(self, covariances: Array, name: str) -> None:
         """Refuse arrays that are not covariances of this kind; `name` is for the message."""
-        variances = self.diagonals(covariances)
-        if self.n_axes < 2 and np.any(variances <= 0):
-            raise ValueError(f"{name} must be positive.")
-        if self.n_axes < 2:
-            return
-        with np.errstate(all="ignore"):
-            deviations = np.sqrt(variances)
-            sizes = deviations[..., :, None] * deviations[..., None, :]
-            # The two triangles may differ by rounding.
-            asymmetry = np.abs(covariances - np.swapaxes(covariances, -1, -2)) / sizes
-            is_valid = np.all(variances > 0) and np.all(asymmetry <= np.sqrt(np.finfo(float).eps))
-            try:
-                self.root(covariances)
-            except np.linalg.LinAlgError:
-                is_valid = False
+        is_valid = self.is_symmetric(covariances) and np.all(self.diagonals(covariances) > 0)
+        try:
+            is_valid = is_valid and np.all(np.isfinite(self.root(covariances)))
+        except np.linalg.LinAlgError:
+            is_valid = False
         if not is_valid:
-            raise ValueError(f"{name} must be positive definite and symmetric.")
+            words = "positive definite and symmetric" if self.n_axes == 2 else "positive"
+            raise ValueError(f"{name} must be {words}.")
 
     def from_precisions(self, precisions: Array, name: str) -> Array:
         """Return the covariances whose inverses are `precisions_init`, or refuse invalid ones.
 
         `name` is for the message, which begins as scikit-learn's, as scripts may match that.
         """
-        if self.n_axes < 2 and np.any(precisions <= 0):
+        if not self.is_symmetric(precisions) or self.smallest_variance(precisions) <= 0:
+            words = "symmetric, positive-definite" if self.n_axes == 2 else "positive"
             raise ValueError(
-                f"The parameter '{name}' should be positive: precisions_init are one over the variances."
+                f"The parameter '{name}' should be {words}: precisions_init are the inverses of covariances."
             )
-        if self.n_axes < 2:
-            return 1 / precisions
-        is_symmetric = np.allclose(precisions, np.swapaxes(precisions, -1, -2))
-        if not is_symmetric or np.any(np.linalg.eigvalsh(precisions) <= 0):
-            raise ValueError(
-                f"The parameter '{name}' should be symmetric, positive-definite: precisions_init are the "
-                "inverses of covariances."
-            )
-        return np.linalg.inv(precisions)
+        return np.linalg.inv(precisions) if self.n_axes == 2 else 1 / precisions

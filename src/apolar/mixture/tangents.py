@@ -54,16 +54,15 @@ def information(family: Family, counts: Array, n_features: int, root: Array) -> 
     if not family.shares_part:
         unit = family.divisor(np.ones(()), n_features)
         return counts * np.where(_is_deviation(family, n_features), 2.0 * unit, 1.0)
-    of_volume, of_shape = 2 * n_features * counts, np.repeat(2 * counts, n_features - 1, axis=1)
-    if family.n_axes == 1:
-        return _join_components(family, of_volume, of_shape)
-    rows, columns = np.triu_indices(n_features, 1)
-    of_angles = np.repeat(counts, len(rows), axis=1)
+    n_components, places = len(counts), positions(family, len(counts), n_features)
+    each = np.repeat(counts, places.shape[1], axis=1)
+    each[:, :n_features] *= np.where(np.arange(n_features) > 0, 2, 2 * n_features)
     if family.is_rotated:
-        deviations = _axes_of_root(family, root)[1]
+        rows, columns = np.triu_indices(n_features, 1)
+        deviations = np.broadcast_to(_axes_of_root(family, root)[1], (n_components, n_features))
         ratios = deviations[:, rows] / deviations[:, columns]
-        of_angles = counts * np.maximum((ratios - 1 / ratios) ** 2, SETTINGS.min_angle_information)
-    return _join_components(family, of_volume, of_shape, of_angles)
+        each[:, n_features:] *= np.maximum((ratios - 1 / ratios) ** 2, SETTINGS.min_angle_information)
+    return _sum_shared(places, each)
 
 
 def positions(family: Family, n_components: int, n_features: int) -> IndexArray:
@@ -74,11 +73,16 @@ def positions(family: Family, n_components: int, n_features: int) -> IndexArray:
     positions : ndarray of int, shape (n_components, n_coordinates of one component)
         Shared coordinates occur in the row of each component that shares them.
     """
-    n_all = family.n_covariance_parameters(n_components, n_features)
-    if family.shares_part:
-        return np.concatenate(_parts(family, np.arange(n_all), n_components, n_features), axis=1)
-    n_of_one = family.n_covariance_parameters(1, n_features)
-    return np.broadcast_to(np.arange(n_all).reshape(-1, n_of_one), (n_components, n_of_one))
+    sizes = family.sizes_of_parts(n_components, n_features)
+    if not family.shares_part:
+        # One row per covariance.
+        sizes = [(sizes[0][0], sum(size for _, size in sizes))]
+    places, first = [], 0
+    for n, size in sizes:
+        of_part = first + np.arange(n * size).reshape(n, size)
+        places.append(np.broadcast_to(of_part, (n_components, size)))
+        first += n * size
+    return np.concatenate(places, axis=1)
 
 
 def retract(family: Family, root: Array, tangents: Array) -> Array:
@@ -148,12 +152,12 @@ def _by_covariance(family: Family, root: Array, tangents: Array, scatter: Array,
     if not family.shares_part:
         return by_free
     n_components, n_features = root.shape[:2]
-    is_deviation = _is_deviation(family, n_features)
-    by_deviation = by_free[:, is_deviation]
-    by_volume, by_shape = by_deviation.sum(axis=1), by_deviation @ _contrasts(n_features)
-    by_lower, volumes = by_free[:, ~is_deviation], _parts(family, tangents, n_components, n_features)[0]
-    by_volume = by_volume + (by_lower * free[:, ~is_deviation]).sum(axis=1)
-    return _join_components(family, by_volume[:, None], by_shape, np.exp(volumes) * by_lower)
+    places, is_deviation = positions(family, n_components, n_features), _is_deviation(family, n_features)
+    by_deviation, by_lower = by_free[:, is_deviation], by_free[:, ~is_deviation]
+    by_volume = by_deviation.sum(axis=1) + (by_lower * free[:, ~is_deviation]).sum(axis=1)
+    by_angle = np.exp(tangents[places[:, :1]]) * by_lower
+    by_parts = by_volume[:, None], by_deviation @ _contrasts(n_features), by_angle
+    return _sum_shared(places, np.concatenate(by_parts, axis=1))
 
 
 # --- covariances without sharing ----------------------------------------------------------------
@@ -203,26 +207,14 @@ def _contrasts(n_features: int) -> Array:
     return frozen(np.linalg.qr(steps)[0])
 
 
-def _parts(family: Family, tangents: Array, n_components: int, n_features: int) -> list[Array]:
-    """Return the parts of tangent vectors of each component: volumes, (n_components, 1), shapes, angles."""
-    parts, first = [], 0
-    for n, size in family.sizes_of_parts(n_components, n_features):
-        part = tangents[first : first + n * size].reshape(n, size)
-        parts.append(np.broadcast_to(part, (n_components, size)))
-        first += n * size
-    return parts
+def _sum_shared(places: IndexArray, values: Array) -> Array:
+    """Return gradients, or information, of all coordinates from those of components: added if shared."""
+    return np.bincount(places.ravel(), weights=values.ravel())
 
 
-def _join_components(family: Family, *parts: Array) -> Array:
-    """Return gradients, or information, of components as those of tangent vectors: added if shared."""
-    sizes = family.sizes_of_parts(len(parts[0]), parts[1].shape[1] + 1)
-    pairs = zip(sizes, parts, strict=False)
-    return np.concatenate([(part.sum(axis=0) if n < len(part) else part).ravel() for (n, _), part in pairs])
-
-
-def _log_deviations(parts: list[Array]) -> Array:
+def _log_deviations(parts: Array) -> Array:
     """Return the changes of the logarithms of the deviations along the axes of each component."""
-    return parts[0] + parts[1] @ _contrasts(parts[1].shape[1] + 1).T
+    return parts[:, :1] + parts[:, 1:] @ _contrasts(parts.shape[1]).T
 
 
 def _without_sharing(family: Family, root: Array, tangents: Array) -> Array:
@@ -230,12 +222,11 @@ def _without_sharing(family: Family, root: Array, tangents: Array) -> Array:
     if not family.shares_part:
         return tangents
     n_components, n_features = root.shape[:2]
-    parts = _parts(family, tangents, n_components, n_features)
+    parts = tangents[positions(family, n_components, n_features)]
     is_deviation = _is_deviation(family, n_features)
     free = np.empty((n_components, len(is_deviation)))
-    free[:, is_deviation] = _log_deviations(parts)
-    if family.n_axes == 2:
-        free[:, ~is_deviation] = np.exp(parts[0]) * parts[2]
+    free[:, is_deviation] = _log_deviations(parts[:, :n_features])
+    free[:, ~is_deviation] = np.exp(parts[:, :1]) * parts[:, n_features:]
     return free
 
 
@@ -253,14 +244,14 @@ def _moved_axes(family: Family, root: Array, tangents: Array) -> tuple[Array, Ar
     """Return half the skew-symmetric generators, rotations, axes and deviations at tangent vectors."""
     n_components, n_features = root.shape[:2]
     axes, deviations = _axes_of_root(family, root)
-    parts = _parts(family, tangents, n_components, n_features)
+    parts = tangents[positions(family, n_components, n_features)]
     half = np.zeros_like(root)
     rows, columns = np.triu_indices(n_features, 1)
-    half[:, rows, columns] = 0.5 * parts[2]
-    half[:, columns, rows] = -0.5 * parts[2]
+    half[:, rows, columns] = 0.5 * parts[:, n_features:]
+    half[:, columns, rows] = -0.5 * parts[:, n_features:]
     identity = np.eye(n_features)
     rotations = np.linalg.solve(identity - half, identity + half)
-    return half, rotations, axes, deviations * np.exp(_log_deviations(parts))
+    return half, rotations, axes, deviations * np.exp(_log_deviations(parts[:, :n_features]))
 
 
 def _rotated_gradient(family: Family, root: Array, tangents: Array, scatter: Array, divisor: Array) -> Array:
@@ -274,5 +265,5 @@ def _rotated_gradient(family: Family, root: Array, tangents: Array, scatter: Arr
     by_generator = np.linalg.solve(identity + half, by_rotation @ np.swapaxes(identity + rotations, -1, -2))
     rows, columns = np.triu_indices(n_features, 1)
     by_angle = -0.5 * (by_generator[:, rows, columns] - by_generator[:, columns, rows])
-    by_shape = by_deviation @ _contrasts(n_features)
-    return _join_components(family, by_deviation.sum(axis=1)[:, None], by_shape, by_angle)
+    by_parts = by_deviation.sum(axis=1)[:, None], by_deviation @ _contrasts(n_features), by_angle
+    return _sum_shared(positions(family, *root.shape[:2]), np.concatenate(by_parts, axis=1))

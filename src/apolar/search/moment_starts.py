@@ -12,7 +12,7 @@ from apolar.data.rows import Divided
 from apolar.em.problem import Problem
 from apolar.em.whitening import diagonal_covariance
 from apolar.mixture import MomentMixture
-from apolar.mixture.families import Family, Invariance
+from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.moments import central_moments, signal_moments
@@ -57,7 +57,7 @@ def from_moments(
     # Others have third powers that underflow or overflow.
     is_in_range = least > 1e-60 and most < 1e60
     rows, covariance = source.rows, None if len(source.far_rows) else source.scale
-    if data.family.whitened_by is not Invariance.SCALING or not is_in_range:
+    if data.family.n_axes > 0 or not is_in_range:
         units = np.broadcast_to(data.whitening.deviations, data.n_features)
         rows = rows.transform(Divided(units))
         covariance = None if covariance is None else covariance.divided(units)
