@@ -20,7 +20,6 @@ from apolar.em.result import FitStatus, in_canonical_order
 from apolar.em.whitening import column_units, find_far_rows, is_host_array
 from apolar.estimator import GaussianMixture
 from apolar.estimator.fit import check_memory
-from apolar.estimator.fit_warnings import few_rows_seen, warn_of_constant_columns, warn_of_far_rows
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import (
     allows_rounding,
@@ -31,6 +30,7 @@ from apolar.estimator.inputs import (
     open_input,
     weighted_rows,
 )
+from apolar.estimator.summary import few_rows_seen, warn_of_constant_columns, warn_of_far_rows
 from apolar.mixture.families import FAMILIES, UNIVARIATE, Family, family
 from apolar.moments.covariance import RowMoments, is_constant, row_moments
 from apolar.scores import CRITERIA, criterion_title
