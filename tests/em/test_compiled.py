@@ -197,14 +197,6 @@ def test_what_is_not_finite_is_refused_as_without_the_kernels(bad):
             apolar.GaussianMixture(2).fit(X[:300], sample_weight=weights)
 
 
-def test_identical_rows_and_one_row():
-    same = np.broadcast_to(X[:1], (200, X.shape[1]))
-    model = apolar.GaussianMixture(3, random_state=0).fit(X)
-    np.testing.assert_array_equal(model.predict(same), model.predict(X[:1])[0])
-    np.testing.assert_allclose(model.score_samples(same), model.score_samples(X[:1])[0], rtol=1e-12)
-    assert model.predict_proba(X[:1]).sum() == pytest.approx(1.0, rel=1e-14)
-
-
 # --- threads and processes ----------------------------------------------------------------------------
 
 

@@ -47,7 +47,7 @@ def check_weights(weights: Any, block: Any, first_row: int = 0) -> Any:
     elif is_device_array(weights):
         weights = as_float64(detach(weights))
     else:
-        weights = to_device_of(weights, block)
+        weights = to_device_of(np.asarray(weights, np.float64), block)
     xp = namespace(weights)
     if not bool(xp.all(xp.isfinite(weights))) or bool(xp.any(weights < 0)):
         raise about_row(ValueError, "sample_weight is negative or not finite, from row {row} on.", first_row)

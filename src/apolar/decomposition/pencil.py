@@ -1,6 +1,5 @@
 """Algorithm 2 of the paper, joint diagonalisation, and Sylvester's theorem for binary forms."""
 
-
 import numpy as np
 
 from apolar._core.arrays import Array, unit_rows

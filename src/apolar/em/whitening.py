@@ -308,25 +308,23 @@ def find_far_rows(rows: Rows, moments: RowMoments) -> IndexArray:
         is_suspect = np.maximum(highest - moments.mean, moments.mean - lowest) > reach
         is_far = np.zeros(len(values), dtype=bool)
         for column in np.flatnonzero(is_suspect | ~np.isfinite(moments.variances)):
-            is_far |= _is_far(values[:, column].astype(np.float64), weights, most)
+            is_far |= _is_far(values[:, column].astype(np.float64), weights, most / moments.weight)
     return np.flatnonzero(is_far)
 
 
-def _is_far(values: Array, weights: Array | None, most: float) -> Array:
-    """Return which values of a column are far from the others; weights of at most `most` can be."""
-    seen = np.flatnonzero(np.isfinite(values))
-    w = np.ones(len(seen)) if weights is None else np.asarray(weights, np.float64)[seen]
-    distances = np.abs(values[seen] - np.median(values[seen]))
-    order = np.argsort(-distances, kind="stable")
-    kept = order[np.searchsorted(np.cumsum(w[order]), most * (1 + 1e-9), side="right") :]
+def _is_far(values: Array, weights: Array | None, share: float) -> Array:
+    """Return which values of a column are far from the others; at most that share of them can be."""
+    is_seen = np.isfinite(values)
+    seen, row_weights = values[is_seen], None if weights is None else np.asarray(weights, np.float64)[is_seen]
     is_far = np.zeros(len(values), dtype=bool)
-    if len(kept) < 2:
-        return is_far
-    offsets = values[seen[kept]]
-    centre = np.average(offsets, weights=w[kept])
-    deviation = math.sqrt(float(np.average((offsets - centre) ** 2, weights=w[kept])))
-    if deviation > 0:
-        is_far[seen] = np.abs(values[seen] - centre) > MIN_DEVIATIONS * deviation
+    if len(seen) > 2:
+        distances = np.abs(seen - np.median(seen))
+        known = {"weights": row_weights, "method": "inverted_cdf"}
+        kept = distances <= np.quantile(distances, max(1 - share, 0.0), **known)
+        of_kept = None if row_weights is None else row_weights[kept]
+        offsets = seen - np.average(seen[kept], weights=of_kept)
+        deviation = math.sqrt(float(np.average(offsets[kept] ** 2, weights=of_kept)))
+        is_far[is_seen] = (np.abs(offsets) > MIN_DEVIATIONS * deviation) & (deviation > 0)
     return is_far
 
 

@@ -123,7 +123,7 @@ def _near_optimum_of_all(data: Problem, start: Fit, prior: Prior | None, max_ite
         step *= SETTINGS.growth
     for step in [] if start.is_from_all_rows else reversed(steps):
         stop = Stop(min(max_iter, SETTINGS.sample_passes), gain=SETTINGS.sample_tolerance)
-        (start,) = run(data.systematic_sample(step), [start], prior, stop)
+        (start,) = run(data.replace(rows=data.rows.systematic_sample(step)), [start], prior, stop)
     return start
 
 
