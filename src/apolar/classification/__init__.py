@@ -181,8 +181,9 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
         """Return the numbers of components to try, none for "auto"."""
         if isinstance(self.n_components, str) and self.n_components == "auto":
             return ()
-        is_single = isinstance(self.n_components, str) or not isinstance(self.n_components, Iterable)
-        given = [self.n_components] if is_single else self.n_components
+        if isinstance(self.n_components, str):
+            raise ValueError(f"n_components must be a number, several, or 'auto'; got {self.n_components!r}.")
+        given = self.n_components if isinstance(self.n_components, Iterable) else [self.n_components]
         numbers = tuple(check_integer(number, "n_components", least=1) for number in given)
         if not numbers:
             raise ValueError("n_components is empty: give a number, or several, as in range(1, 6).")
