@@ -160,7 +160,7 @@ def test_a_failure_after_files_were_written_names_them(flowers, tmp_path, monkey
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(sys.modules["apolar.cli.fit_command"], "_print", fails)
-    refuse("fit", flowers, "-k", 1, "--no-report", "-o", tmp_path / "out")
+    said = refuse("fit", flowers, "-k", 1, "--no-report", "-o", tmp_path / "out")
     assert said.startswith("Error: No space left on device. Written before: ")
     assert str(tmp_path / "out" / "model.npz") in said
 
