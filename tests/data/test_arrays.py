@@ -50,17 +50,6 @@ def test_a_fit_is_that_of_numpy(array, kind):
 
 
 @each_library
-def test_weights_go_with_the_rows(array):
-    expected = fitted(X, sample_weight=W)
-    for rows, weights in ((array(X), array(W)), (array(X), W), (X, array(W))):
-        assert_same(fitted(rows, sample_weight=weights), expected)
-    with_zeros = np.where(np.arange(len(X)) % 3 == 0, 0.0, W)
-    model, expected = fitted(array(X), sample_weight=array(with_zeros)), fitted(X, sample_weight=with_zeros)
-    np.testing.assert_allclose(model.means_, expected.means_, atol=1e-2)
-    assert model.n_samples_seen_ == pytest.approx(with_zeros.sum())
-
-
-@each_library
 def test_results_are_arrays_of_the_library(array):
     rows, model = array(X), fitted(X, "full")
     for method in ("predict", "predict_proba", "score_samples"):
@@ -163,8 +152,3 @@ def test_tensors_of_torch_that_record_gradients_and_those_that_are_refused():
     for rows in (torch.tensor(X[:50]).to_sparse(), torch.empty((50, 3), device="meta")):
         with pytest.raises(TypeError, match="dense tensor"):
             fitted(rows)
-
-
-def test_chunks_may_be_arrays_of_another_library():
-    chunks = [strict(part) for part in np.array_split(X, 5)]
-    assert_same(fitted(chunks), fitted(X))

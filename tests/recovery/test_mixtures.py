@@ -148,7 +148,7 @@ def test_many_columns_by_the_range_finder(monkeypatch):
     X, _ = mixture.sample(4000, 1)
     estimate = apolar.mixture_from_moments(X, 4, random_state=0)
     by_sparse = apolar.mixture_from_moments(sparse.csr_array(X), 4, random_state=0)
-    monkeypatch.setattr("apolar.moments.signal.COVARIANCE_COLUMNS", 400)
+    monkeypatch.setattr("apolar.moments.signal.DENSE_COLUMNS", 400)
     direct = apolar.mixture_from_moments(X, 4)
     # The subspaces differ by the error of the range finder, far below the sampling error.
     assert distance(direct, estimate) < 1e-4

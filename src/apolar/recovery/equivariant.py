@@ -185,7 +185,7 @@ def _valid_mixture(
 def valid_weights(weights: Array, n_rows: float, corrections: list[str]) -> Array:
     """Return the weights, raised to the weight of one row where they are below it."""
     least = min(1 / n_rows, 0.5 / len(weights))
-    return _replaced(weights, weights < least, least, "weights were less than one row", corrections)
+    return _replace_values(weights, weights < least, least, "weights were less than one row", corrections)
 
 
 def valid_means(means: Array, size: float, corrections: list[str]) -> Array:
@@ -193,7 +193,7 @@ def valid_means(means: Array, size: float, corrections: list[str]) -> Array:
     norms = np.linalg.norm(means, axis=1, keepdims=True)
     is_far = norms > MAX_MEAN_NORM * size
     shortened = means * (MAX_MEAN_NORM * size / np.where(is_far, norms, 1))
-    return _replaced(means, is_far, shortened, "means were out of reach", corrections)
+    return _replace_values(means, is_far, shortened, "means were out of reach", corrections)
 
 
 def valid_variances(variances: Array, mean_variance: float, corrections: list[str]) -> Array:
@@ -203,10 +203,10 @@ def valid_variances(variances: Array, mean_variance: float, corrections: list[st
     """
     is_low = variances < MIN_VARIANCE_RATIO * mean_variance
     what = f"variances were below {MIN_VARIANCE_RATIO:g} of their mean"
-    return _replaced(variances, is_low, mean_variance, what, corrections)
+    return _replace_values(variances, is_low, mean_variance, what, corrections)
 
 
-def _replaced(
+def _replace_values(
     values: Array, is_wrong: Array, others: Array | float, what: str, corrections: list[str]
 ) -> Array:
     if np.any(is_wrong):

@@ -13,28 +13,32 @@ from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.moments import CentralMoments
 from apolar.moments.covariance import is_constant
-from apolar.recovery.diagonal import diagonal_start, is_identified
-from apolar.recovery.equivariant import projected_mixture, valid_weights
+from apolar.moments.sketch import ORDERS
+from apolar.recovery.equivariant import (
+    MIN_SIGNAL,
+    MIN_VARIANCE_RATIO,
+    discrete_distribution,
+    projected_mixture,
+    valid_weights,
+)
 from apolar.recovery.gaussian_moments import column_variances
 from apolar.recovery.moment_fit import MAX_MOMENTS, MomentFit, observed_moments
 from apolar.recovery.tied import tied_mixture
 from apolar.tensor import n_monomials
+from apolar.tensor.monomials import dense_positions
 
-__all__ = ["COVARIANCE_TYPES", "family_mixture", "moment_agreement", "needed_order"]
+__all__ = ["COVARIANCE_TYPES", "family_mixture", "is_identified", "moment_agreement", "needed_order"]
 
 COVARIANCE_TYPES = ("spherical", "diag", "tied", "full")
 """The families that moments can determine."""
-HIGHEST_ORDER = 6
-# More columns make too many moments for mixtures that need all of order four and above.
-FEW_COLUMNS = max(m for m in range(1, 100) if n_monomials(m + 1, HIGHEST_ORDER) <= MAX_MOMENTS)
 # Moments per parameter from which samples determine a mixture in practice.
 MIN_RATIO = 1.2
-# Random starts of a fit to moments of order four and above, and how many are then weighted.
-N_RANDOM_STARTS, N_WEIGHTED = 16, 4
+# Random starts of a fit to moments of order four and above.
+N_RANDOM_STARTS = 16
+# How many of these fits, the best, are weighted by the sampling errors of the moments.
+N_WEIGHTED = 4
 # Smaller eigenvalues of correlations, in units of the largest, are rounding errors.
 MIN_EIGENVALUE = 1e-10
-# Standard errors of means above this, in deviations of the component, are those of too small a sample.
-MAX_ERROR = 1.0
 
 
 def needed_order(covariance_type: str, n_components: int, n_features: int) -> int:
@@ -56,18 +60,20 @@ def needed_order(covariance_type: str, n_components: int, n_features: int) -> in
         return 4 if covariance_type == "tied" and n_components > 1 else 3
     if covariance_type == "tied":
         raise ValueError(f"{what}: moments determine at most {most}, one more than columns.")
-    if n_features > FEW_COLUMNS:
+    # The most columns of which all moments can be weighted.
+    few = max(m for m in range(1, MAX_MOMENTS) if n_monomials(m + 1, ORDERS[-1]) <= MAX_MOMENTS)
+    if n_features > few:
         instead = f"at most {most} components" if most > 1 else 'covariance_type="tied" or "diag"'
         raise ValueError(
-            f"{what} need moments of order four or more, which are for {FEW_COLUMNS} columns or fewer: ask "
-            f"for {instead}, or choose {FEW_COLUMNS} columns."
+            f"{what} need moments of order four or more, which are for {few} columns or fewer: ask "
+            f"for {instead}, or choose {few} columns."
         )
     n_parameters = family(covariance_type).n_parameters(n_components, n_features)
-    for order in range(4, HIGHEST_ORDER + 1):
+    for order in range(4, ORDERS[-1] + 1):
         if n_monomials(n_features + 1, order) - 1 >= MIN_RATIO * n_parameters:
             return order
     raise ValueError(
-        f"{what} have {n_parameters} parameters, too many for moments up to order {HIGHEST_ORDER}: ask for "
+        f"{what} have {n_parameters} parameters, too many for moments up to order {ORDERS[-1]}: ask for "
         "fewer components, or take more columns."
     )
 
@@ -128,7 +134,7 @@ def family_mixture(
         single = MixtureParameters(np.ones(1), np.zeros((1, n_features)), standard.covariance[None])
         mixture, error = single, 0.0
     elif covariance_type == "tied":
-        mixture, error = tied_mixture(standard, n_components, rng, refine=refine)
+        mixture, error = tied_mixture(standard, n_components, refine=refine)
     elif order == 3:
         is_rough = not (refine and _is_weighted(standard, 3))
         start = diagonal_start(standard, n_components)
@@ -137,7 +143,7 @@ def family_mixture(
     else:
         starts = [_random_start(values, vectors, n_components, rng) for _ in range(N_RANDOM_STARTS)]
         if n_components <= n_features + 1 and not is_singular:
-            starts.append(tied_mixture(standard, n_components, rng, refine=False)[0])
+            starts.append(tied_mixture(standard, n_components, refine=False)[0])
         best = _best_fit(standard, covariance_type, starts)
         if best is None:
             corrections.append("no mixture that fits the moments has components of some weight and width")
@@ -193,7 +199,7 @@ def _best_fit(
 
     All starts are fitted roughly, and the best of them with the sampling errors of the moments.
     """
-    observed = observed_moments(standard, min(standard.order, HIGHEST_ORDER))
+    observed = observed_moments(standard, min(standard.order, ORDERS[-1]))
     rough: list[MomentFit] = []
     sound: list[MomentFit] = []
     for start in starts:
@@ -224,7 +230,8 @@ def _in_units(
     corrections: list[str],
 ) -> MomentMixture:
     """Return the mixture in the units of the data, with its status."""
-    status = MixtureStatus.WEAK_SIGNAL if error > MAX_ERROR and not corrections else MixtureStatus.VALID
+    # A mean that is not known to within a deviation of its component is that of too small a sample.
+    status = MixtureStatus.WEAK_SIGNAL if error > 1 and not corrections else MixtureStatus.VALID
     weights = valid_weights(mixture.weights, central.n_rows, corrections)
     means = central.mean + mixture.means * units
     matrices = mixture.covariances * np.outer(units, units)
@@ -240,3 +247,69 @@ def _in_units(
     return projected_mixture(
         weights, means, stored, covariance_type, status=status, corrections=corrections, agreement=agreement
     )
+
+
+# --- diagonal components ----------------------------------------------------------------------------
+
+
+def is_identified(n_components: int, n_features: int) -> bool:
+    """Return whether entries of different indices determine a mixture, for almost all mixtures."""
+    n_factors = n_components - 1
+    return n_components == 1 or (
+        n_features >= 3 and n_features > n_factors and (n_features - n_factors) ** 2 >= n_features + n_factors
+    )
+
+
+def diagonal_start(moments: CentralMoments, n_components: int) -> MixtureParameters:
+    """Return about the mixture of moments, by the entries that determine its means; variances are pooled.
+
+    Entries of the moments with different indices do not see the variances: with a_k the centred means,
+
+        C_ij = sum_k w_k a_ki a_kj,    T_ijl = sum_k w_k a_ki a_kj a_kl    (i, j, l all different).
+
+    Off its diagonal the covariance is U U^t with U of r - 1 columns, a factor analysis, which is unique up to
+    a rotation if (m - p)^2 >= m + p, p = r - 1 [anderson1956]. In the coordinates of U the third moments are
+    a small tensor, found by linear least squares over i < j < l; homogenised, it is orthogonal, and a joint
+    rotation of its slices gives weights and means.
+
+    Parameters
+    ----------
+    moments : CentralMoments
+        Of columns with variance one.
+    n_components : int
+        At least 2, and such that the mixture `is_identified`.
+    """
+    factors = _factors(moments.covariance, n_components - 1)
+    core = _core(moments.third.to_dense(), factors)
+    weights, atoms = discrete_distribution(np.eye(n_components - 1), core)
+    weights = np.maximum(weights, 1 / moments.n_rows)
+    weights = weights / weights.sum()
+    # A component further out would have more variance between components than a column has.
+    furthest = np.sqrt(1 / weights - 1)[:, None]
+    means = np.clip(atoms @ factors.T, -furthest, furthest)
+    rest = np.maximum(1 - weights @ means**2, MIN_VARIANCE_RATIO)
+    return MixtureParameters(weights, means, np.repeat(np.diag(rest)[None], n_components, axis=0))
+
+
+def _factors(correlations: Array, n_factors: int) -> Array:
+    """Return U, shape (n_features, n_factors), with U U^t near to the correlations off the diagonal."""
+    # Squared multiple correlations: that of a column which is a function of others is one.
+    inverse = np.linalg.pinv(correlations, hermitian=True)
+    reduced = correlations.copy()
+    np.fill_diagonal(reduced, np.clip(1 - 1 / np.diag(inverse), 0.0, 1.0))
+    values, vectors = np.linalg.eigh(reduced)
+    return vectors[:, -n_factors:] * np.sqrt(np.maximum(values[-n_factors:], MIN_SIGNAL))
+
+
+def _core(third: Array, factors: Array) -> Array:
+    """Return the tensor of which the third moments are the image under U, where indices are different."""
+    n_features, n_factors = factors.shape
+    i, j, k = np.ogrid[:n_features, :n_features, :n_features]
+    different = np.nonzero((i < j) & (j < k))
+    # Each coefficient of a symmetric tensor stands for all entries of its monomial.
+    a, b, c = (factors[indices] for indices in different)
+    products = np.einsum("na,nb,nc->nabc", a, b, c).reshape(len(a), -1)
+    where = dense_positions(n_factors, 3)
+    system = products @ (where.reshape(-1, 1) == np.arange(where.max() + 1))
+    coefficients = np.linalg.lstsq(system, third[different], rcond=1e-10)[0]
+    return coefficients[where]

@@ -37,7 +37,7 @@ def of_degree(n_features: int, degree: int) -> slice:
 
 
 @lru_cache(maxsize=32)
-def _lowered(n_features: int, order: int) -> IndexArray:
+def _lower_positions(n_features: int, order: int) -> IndexArray:
     """Return the positions of a - e_j, shape (n_monomials + 1, n_features).
 
     That of monomials that do not exist, with a negative exponent, is `n_monomials`, and its row is the last.
@@ -67,7 +67,7 @@ def component_moments(mixture: MixtureParameters, order: int) -> Array:
     order : int
     """
     n_features = mixture.n_features
-    powers, lowered = powers_up_to(n_features, order), _lowered(n_features, order)
+    powers, lowered = powers_up_to(n_features, order), _lower_positions(n_features, order)
     out = np.zeros((mixture.n_components, len(powers) + 1))
     out[:, 0] = 1
     for degree in range(1, order + 1):
@@ -170,7 +170,7 @@ class Parametrisation:
         """Return some moments, and their derivatives, shape (n_kept, n_parameters)."""
         mixture = self.mixture(vector)
         values = component_moments(mixture, order)
-        powers, lowered = powers_up_to(self.n_features, order)[kept], _lowered(self.n_features, order)
+        powers, lowered = powers_up_to(self.n_features, order)[kept], _lower_positions(self.n_features, order)
         of_component, weights = values[:, kept], mixture.weights[:, None]
         total = mixture.weights @ of_component
         by_log_weight = weights * (of_component - total)

@@ -19,25 +19,21 @@ from apolar._core.arrays import Array
 from apolar._core.levenberg_marquardt import LeastSquares
 from apolar.mixture.parameters import MixtureParameters
 from apolar.moments import CentralMoments
-from apolar.recovery.equivariant import discrete_distribution
+from apolar.recovery.equivariant import MIN_SIGNAL, discrete_distribution
 from apolar.recovery.gaussian_moments import component_moments, of_degree
 from apolar.recovery.moment_fit import MomentFit, observed_moments
 from apolar.tensor.monomials import monomial_variables, product_positions
 
 __all__ = ["tied_mixture"]
 
-# Random subspaces from which the climb starts, beside those that the cumulants suggest, and its steps.
-N_RANDOM_BASES, MAX_SWEEPS = 2, 60
+# Steps of the climb to the directions that are not normal.
+MAX_SWEEPS = 60
 # Second moments from which the equations are solved, as multiples of the identity; the best is used.
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, 0.99)
-# The smallest weight, and the smallest eigenvalue of the common covariance in whitened coordinates.
-MIN_ATOM, MIN_WIDTH = 1e-3, 1e-6
-# Steps that turn the subspace towards that of the sampling errors.
-N_TURNS = 2
 
 
 def tied_mixture(
-    moments: CentralMoments, n_components: int, rng: np.random.Generator, *, refine: bool = True
+    moments: CentralMoments, n_components: int, *, refine: bool = True
 ) -> tuple[MixtureParameters, float]:
     """Return the mixture of moments up to order four, and the largest standard error of a mean.
 
@@ -47,7 +43,6 @@ def tied_mixture(
         Of columns with variance one.
     n_components : int
         At least 2, and at most n_features + 1.
-    rng : Generator
     refine : bool, default=True
         Weight the moments by their sampling errors.
 
@@ -60,22 +55,22 @@ def tied_mixture(
     """
     values, vectors = np.linalg.eigh(moments.covariance)
     whitened, back = moments.mapped(vectors / np.sqrt(values)), (vectors * np.sqrt(values)).T
-    basis = _signal_subspace(whitened, n_components - 1, rng)
+    basis = _signal_subspace(whitened, n_components - 1)
     mixture, error = _inside(whitened.mapped(basis)), 0.0
+    if refine and len(basis) > n_components - 1:
+        mixture = _fit_weighted(whitened.mapped(basis), mixture).mixture
+        turned = _turn_subspace(whitened, basis, mixture)
+        across = basis.T @ turned
+        matrices = across.T @ mixture.covariances @ across
+        mixture, basis = MixtureParameters(mixture.weights, mixture.means @ across, matrices), turned
+        if np.linalg.eigvalsh(mixture.covariances[0])[0] < MIN_SIGNAL:
+            mixture = _inside(whitened.mapped(basis))
     if refine:
-        for _ in range(N_TURNS if len(basis) > n_components - 1 else 0):
-            mixture = _fit_weighted(whitened.mapped(basis), mixture).mixture
-            turned = _turn_subspace(whitened, basis, mixture)
-            across = basis.T @ turned
-            matrices = across.T @ mixture.covariances @ across
-            mixture, basis = MixtureParameters(mixture.weights, mixture.means @ across, matrices), turned
-            if np.linalg.eigvalsh(mixture.covariances[0])[0] < MIN_WIDTH:
-                mixture = _inside(whitened.mapped(basis))
         fit = _fit_weighted(whitened.mapped(basis), mixture)
         mixture, error = fit.mixture, fit.mean_error
     weights, atoms = mixture.weights, mixture.means - mixture.weights @ mixture.means
     second = (weights * atoms.T) @ atoms
-    shrunk = min(1.0, (1 - MIN_WIDTH) / float(np.linalg.eigvalsh(second)[-1]))
+    shrunk = min(1.0, (1 - MIN_SIGNAL) / float(np.linalg.eigvalsh(second)[-1]))
     covariance = np.eye(len(basis)) - shrunk * basis @ second @ basis.T
     matrices = np.repeat((back.T @ covariance @ back)[None], n_components, axis=0)
     return MixtureParameters(weights, np.sqrt(shrunk) * atoms @ basis.T @ back, matrices), error
@@ -96,7 +91,7 @@ def _cumulants(whitened: CentralMoments) -> tuple[Array, Array]:
 # --- the directions in which components differ ---------------------------------------------
 
 
-def _signal_subspace(whitened: CentralMoments, n_signal: int, rng: np.random.Generator) -> Array:
+def _signal_subspace(whitened: CentralMoments, n_signal: int) -> Array:
     """Return the directions that are not normal, as an orthonormal basis.
 
     They make |K3|^2 less the sum of K4_aabb largest: that of clusters is negative, that of outliers positive.
@@ -115,7 +110,6 @@ def _signal_subspace(whitened: CentralMoments, n_signal: int, rng: np.random.Gen
         np.outer(skewness, skewness) - contracted,
     )
     starts = [np.linalg.eigh(matrix)[1][:, -n_signal:] for matrix in matrices]
-    starts += [np.linalg.qr(rng.standard_normal((n_features, n_signal)))[0] for _ in range(N_RANDOM_BASES)]
     climbed = [_climb(third, fourth, start) for start in starts]
     return max(climbed, key=lambda found: found[1])[0]
 
@@ -184,11 +178,11 @@ def _inside(within: CentralMoments) -> MixtureParameters:
     """Return the mixture of coordinates in the subspace."""
     third, fourth = _cumulants(within)
     weights, atoms = discrete_distribution(_second_moments(third, fourth), third)
-    weights = np.maximum(weights, MIN_ATOM)
+    weights = np.maximum(weights, 1 / within.n_rows)
     weights = weights / weights.sum()
     atoms = atoms - weights @ atoms
     values, vectors = np.linalg.eigh(np.eye(len(third)) - (weights * atoms.T) @ atoms)
-    covariance = (vectors * np.maximum(values, MIN_WIDTH)) @ vectors.T
+    covariance = (vectors * np.maximum(values, MIN_SIGNAL)) @ vectors.T
     return MixtureParameters(weights, atoms, np.repeat(covariance[None], len(weights), axis=0))
 
 

@@ -17,8 +17,7 @@ from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, bat
 from apolar.mixture.prior import Prior
 from apolar.moments import central_moments, signal_moments
 from apolar.moments.sketch import ORDER_FOR
-from apolar.recovery.diagonal import is_identified
-from apolar.recovery.family_mixtures import family_mixture
+from apolar.recovery.family_mixtures import family_mixture, is_identified
 from apolar.recovery.from_moments import mixture_of_signal
 
 

@@ -9,9 +9,8 @@ import sympy
 import apolar
 from apolar import SymmetricTensor
 from apolar.decomposition import AlgebraicNumber, ExactWaring, NumberField
-from apolar.decomposition.exact.exact_waring import PRIME
 from apolar.decomposition.exact.hankel_kernel import prove_by_kernel
-from apolar.decomposition.exact.number_fields import to_fmpq
+from apolar.decomposition.exact.number_fields import PRIME, to_fmpq
 
 
 def proof_of(form):
@@ -122,15 +121,6 @@ def test_the_bound_is_never_above_the_number_of_terms(seed):
             assert proof.rank_bound <= rank
             if proof.exact is not None:
                 assert proof.exact.to_tensor().exact_coefficients == tensor.exact_coefficients
-
-
-def test_common_zeros_may_be_more_than_the_terms():
-    # Seven fourth powers in four variables: their quadrics vanish at an eighth point.
-    rng = np.random.default_rng(1)
-    tensor = SymmetricTensor.from_waring(rng.integers(1, 5, 7), rng.integers(-9, 10, (7, 4)), 4)
-    proof = proof_of(tensor)
-    assert proof.exact.rank == 7
-    assert "vanish at 8 points" in proof.by
 
 
 def test_a_rank_modulo_the_prime_is_not_taken_for_the_rank():

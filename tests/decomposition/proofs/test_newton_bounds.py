@@ -6,6 +6,7 @@ import flint
 import numpy as np
 import pytest
 
+from apolar.decomposition.exact.balls import to_balls
 from apolar.decomposition.proofs.newton import Linearisation
 
 # In one variable, exact terms of (1 + t) x^d are at the d-th roots of 1 + t: the farthest for negative t.
@@ -14,7 +15,7 @@ SIZES = np.linspace(0.01, 1, 200)
 
 def linearise_power(order, defect=0.0):
     """Return x^order in one variable, with an inverse of its derivative that is off by a defect."""
-    linearised = Linearisation.of(np.ones(1), np.ones((1, 1)), order)
+    linearised = Linearisation.of(to_balls(np.ones(1)), to_balls(np.ones((1, 1))), order)
     return replace(
         linearised,
         reach=linearised.reach * (1 - defect),

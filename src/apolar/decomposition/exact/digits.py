@@ -133,7 +133,7 @@ def refine_digits(terms: MovingTerms, target: Any, bits: int) -> Any:
     ----------
     terms : MovingTerms
     target : sequence, shape (n_monomials,)
-        The coefficients T_a, exact numbers of size near one, that the terms nearly sum to.
+        The coefficients T_a, exact numbers, that the terms nearly sum to.
     bits : int
 
     Returns
@@ -145,12 +145,13 @@ def refine_digits(terms: MovingTerms, target: Any, bits: int) -> Any:
     with load_flint().ctx.workprec(working + guard):
         zero = load_flint().acb(0)
         wanted = to_balls(target) + zero
+        scale = max(map(_exponent, wanted))
         held = dict(zip(terms.held, to_balls(list(terms.held.values())), strict=True))
         weights, points = to_balls(terms.weights) + zero, to_balls(terms.points) + zero
         best, n_failures = working, 0
         while True:
             residual = replace(terms, weights=weights, points=points, held=held).residual(wanted)
-            size = max(map(_exponent, residual))
+            size = max(map(_exponent, residual)) - scale
             # Rounding leaves a few of the last bits, more for longer sums.
             if size <= guard // 2 - working:
                 return points
@@ -161,7 +162,7 @@ def refine_digits(terms: MovingTerms, target: Any, bits: int) -> Any:
                     f"{2.0 ** max(best, -1000):.1e} of its size. If the form is exact, raise the "
                     "rank, or decompose it again with another seed."
                 )
-            best, unit = min(best, size), load_flint().arb(2) ** size
+            best, unit = min(best, size), load_flint().arb(2) ** (size + scale)
             change = to_balls(terms.step((residual / unit).astype(complex)))
             points = midpoints(points + change * unit / weights[:, None])
             # Terms that were known to a few digits only need another Jacobian.
@@ -187,7 +188,7 @@ def move_terms(terms: MovingTerms, goal: Array) -> MovingTerms:
     terms : MovingTerms
         Of a continuous family.
     goal : ndarray, shape (n_monomials,)
-        The coefficients T_a of the form, of size near one.
+        The coefficients T_a of the form.
 
     Returns
     -------

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from apolar._core.arrays import Array, scaled_by_power
+from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
 from apolar.decomposition.exact.balls import to_balls
 from apolar.decomposition.exact.digits import MovingTerms, move_terms, refine_digits
@@ -93,25 +93,17 @@ def rationalize(
         return _as_they_look(terms, form, max_degree)
     if not any(exact_form):
         raise ValueError("The tensor is zero and has no terms; these sum to something else.")
-    return _prove(terms, exact_form, max_degree, int(max_digits * log2(10)), move)
+    return _prove(terms, form, max_degree, int(max_digits * log2(10)), move)
 
 
 def _prove(
-    terms: MovingTerms, coefficients: Sequence[Fraction], max_degree: int, max_bits: int, move: bool
+    terms: MovingTerms, form: SymmetricTensor, max_degree: int, max_bits: int, move: bool
 ) -> ExactWaring:
     """Return exact terms that are proved to sum to a form."""
-    target = [to_fmpq(value) for value in coefficients]
-    rank = len(terms.weights)
-    # The form is a multiple of one of size near one.
-    largest = max(coefficients, key=abs)
-    exponent = largest.numerator.bit_length() - largest.denominator.bit_length()
-    unit = Fraction(2) ** exponent
-    scaled = [to_fmpq(value / unit) for value in coefficients]
-    start = replace(terms, weights=scaled_by_power(terms.weights, -exponent))
-    goal = np.array([float(value / unit) for value in coefficients])
-    left = terms.roots * start.residual(goal)
-    residual = float(np.linalg.norm(left) / np.linalg.norm(terms.roots * goal))
-    proof = prove_by_kernel(target, terms.points.shape[1], terms.order)
+    order, rank = form.order, len(terms.weights)
+    target = [to_fmpq(value) for value in form.exact_coefficients or ()]
+    residual = (SymmetricTensor.from_waring(terms.weights, terms.points, order) - form).norm() / form.norm()
+    proof = prove_by_kernel(target, form.dim, order)
     if proof.exact is not None and proof.exact.rank == rank and residual <= TUNING.far:
         return _in_order(replace(proof.exact, proved=True), terms.points)
     if residual > TUNING.nearly_exact:
@@ -120,9 +112,9 @@ def _prove(
             f"The terms do not sum to the form: they leave {residual:.1e} of it.{known} Raise the rank, or "
             "decompose the form again with another seed."
         )
-    if not start.are_isolated:
+    if not terms.are_isolated:
         for bits in TUNING.float_bits:
-            exact = _recognise(to_balls(start.points), bits, max_degree, target, terms.order)[0]
+            exact = _recognise(to_balls(terms.points), bits, max_degree, target, order)[0]
             if exact is not None:
                 return exact
         if not move:
@@ -132,11 +124,11 @@ def _prove(
                 "terms of the family, with rational points as far as it allows; or a rank at which terms are "
                 "isolated."
             )
-        start = move_terms(start, goal)
+        terms = move_terms(terms, form.coefficients)
     bits = min(TUNING.first_bits, max_bits)
     while True:
-        points = refine_digits(start, scaled, bits)
-        exact, unknown = _recognise(points, bits, max_degree, target, terms.order)
+        points = refine_digits(terms, target, bits)
+        exact, unknown = _recognise(points, bits, max_degree, target, order)
         if exact is not None:
             return exact
         if bits == max_bits:

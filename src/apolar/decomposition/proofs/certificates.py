@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from apolar._core.arrays import Array, binary_exponent, binary_exponents, scaled_by_power
+from apolar._core.arrays import Array, binary_exponent
 from apolar.decomposition.exact import ExactWaring
 from apolar.decomposition.exact.balls import (
     largest,
@@ -20,7 +20,7 @@ from apolar.decomposition.exact.balls import (
 )
 from apolar.decomposition.exact.digits import MovingTerms, refine_digits
 from apolar.decomposition.exact.hankel_kernel import prove_by_kernel
-from apolar.decomposition.exact.number_fields import AlgebraicNumber, ExactNumber, load_flint, to_fmpq
+from apolar.decomposition.exact.number_fields import PRIME, AlgebraicNumber, ExactNumber, load_flint, to_fmpq
 from apolar.decomposition.proofs import modular
 from apolar.decomposition.proofs.flattenings import Flattening, certified_bound, flattenings
 from apolar.decomposition.proofs.newton import Linearisation, near_all_sums
@@ -156,78 +156,58 @@ class Certificate:
 
 @dataclass(frozen=True, eq=False)
 class TensorAndTerms:
-    """A tensor and terms that are not zero, both times a power of two: exactly the same problem.
+    """A tensor and terms that are not zero, which are compared in balls, both times a power of two.
 
     Attributes
     ----------
-    exact : sequence of fmpq, or ndarray of complex; shape (n_monomials,)
-        The coefficients as they were given, exactly. The largest is near one.
+    tensor : SymmetricTensor
     weights : ndarray, shape (rank,)
     points : ndarray, shape (rank, dim)
-        The largest entry of each is near one.
-    order : int
+        In floating point, or as balls.
     """
 
-    exact: Any
+    tensor: SymmetricTensor
     weights: Array
-    points: Array
-    order: int
-
-    @classmethod
-    def of(
-        cls, tensor: SymmetricTensor | None, weights: Array, points: Array, order: int
-    ) -> TensorAndTerms | None:
-        """Return a tensor, or the sum of the terms, and its terms scaled; None where that is not exact.
-
-        Neither is it with a term that is zero: what is proved of the others is not about so many terms.
-        """
-        if max(len(points), 1) * n_monomials(points.shape[1], order) > TUNING.ball_products:
-            return None
-        if not (np.all(weights) and np.all(np.any(points, axis=1))):
-            return None
-        if tensor is None:
-            tensor = SymmetricTensor.from_waring(weights, points, order)
-        by, largest = binary_exponents(points), binary_exponent(tensor.coefficients)
-        scaled_points = scaled_by_power(points, -by)
-        weights = scaled_by_power(weights[:, None], order * by - largest)[:, 0]
-        coefficients = scaled_by_power(tensor.coefficients, -largest)
-        limit = 2.0**200
-        is_exact = (
-            np.array_equal(scaled_by_power(scaled_points, by), points)
-            and np.array_equal(scaled_by_power(coefficients, largest), tensor.coefficients)
-            and np.all((np.abs(weights) < limit) & (np.abs(weights) > 1 / limit))
-        )
-        if not is_exact:
-            return None
-        if tensor.is_complex:
-            return cls(coefficients, weights, scaled_points, order)
-        given = tensor.exact_coefficients or tensor.coefficients.tolist()
-        unit = to_fmpq(2.0) ** largest
-        return cls([to_fmpq(value) / unit for value in given], weights, scaled_points, order)
+    points: Any
 
     @property
-    def dim(self) -> int:
-        """The number of variables."""
-        return int(self.points.shape[1])
+    def exact(self) -> Any:
+        """The coefficients as they were given, fractions, real or complex ones."""
+        return self.tensor.exact_coefficients or self.tensor.coefficients
 
     @property
-    def is_complex(self) -> bool:
-        """Whether the tensor is complex."""
-        return isinstance(self.exact, np.ndarray)
+    def unit(self) -> Any:
+        """A power of two, with which the coefficients are near one."""
+        return load_flint().arb(2) ** -binary_exponent(self.tensor.coefficients)
 
     @property
-    def balls(self) -> Any:
-        """The coefficients as balls, of the precision at work."""
-        return to_balls(self.exact)
+    def coefficients(self) -> Any:
+        """The coefficients T_a, as balls of the precision at work."""
+        return to_balls(self.exact) * self.unit
+
+    @property
+    def balanced_weights(self) -> Any:
+        """The weights, as balls."""
+        return to_balls(self.weights) * self.unit
 
     @property
     def rest(self) -> Any:
         """The coefficients less those of the sum of the terms, as balls."""
-        return self.balls - to_balls(self.weights) @ power_values(to_balls(self.points), self.order)
+        powers = power_values(to_balls(self.points), self.tensor.order)
+        return self.coefficients - self.balanced_weights @ powers
+
+    @property
+    def roots(self) -> Any:
+        """What the coefficients are weighted with, as balls: the apolar norm is then the Euclidean one."""
+        return weighting_roots(self.tensor.dim, self.tensor.order)
+
+    def linearise(self) -> Linearisation | None:
+        """Return the terms to first order, or None where they are dependent, or too many."""
+        return Linearisation.of(self.balanced_weights, to_balls(self.points), self.tensor.order)
 
     def is_sum(self) -> bool:
         """Return whether the terms are proved to sum to the tensor: without rounding, with so many bits."""
-        if norm(self.rest) > TUNING.min_margin * norm(self.balls):
+        if norm(self.rest) > TUNING.min_margin * norm(self.coefficients):
             return False
         with load_flint().ctx.workprec(MAX_BITS):
             return all(value == 0 for value in self.rest)
@@ -260,17 +240,19 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
         flint = load_flint()
     except ImportError as error:
         return replace(proved, nearby_by=f"not decided: {error}", lower_bound_by=f"not decided: {error}")
-    terms = TensorAndTerms.of(tensor, weights, points, order)
-    if terms is None:
-        reason = "the tensor is too large, or a term is zero, too small or too large"
+    is_too_large = max(len(points), 1) * n_monomials(dim, order) > TUNING.ball_products
+    # What is proved of the terms that are not zero is not about so many terms.
+    if is_too_large or not (np.all(weights) and np.all(np.any(points, axis=1))):
+        reason = "the tensor is too large" if is_too_large else "a term is zero"
         return replace(proved, nearby_by=reason, lower_bound_by=reason)
+    compared = SymmetricTensor.from_waring(weights, points, order) if tensor is None else tensor
+    terms = TensorAndTerms(compared, weights, points)
     with flint.ctx.workprec(TUNING.first_bits):
-        linearised = Linearisation.of(terms.weights, terms.points, order) if len(terms.weights) else None
+        linearised = terms.linearise() if len(weights) else None
         is_sum = terms.is_sum()
-        roots = weighting_roots(dim, order)
-        size, residual = norm(roots * terms.balls), norm(roots * terms.rest) * (not is_sum)
+        size, residual = norm(terms.roots * terms.coefficients), norm(terms.roots * terms.rest) * (not is_sum)
         rounding = float(np.finfo(float).eps) * size
-        bound, bound_by = certified_bound(terms.balls, dim, order, residual.max(rounding))
+        bound, bound_by = certified_bound(terms.coefficients, dim, order, residual.max(rounding))
         proved = replace(
             proved,
             isolation=linearised.isolation() if linearised is not None else None,
@@ -283,18 +265,15 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
             return replace(proved, exact_rank_bound=0, exact_bound_by="", nearby_by="there is none")
         distance = 0.0 if is_sum else upper_end(residual / size) if size > 0 else float("inf")
         near = _prove_nearby(terms, replace(proved, distance=distance), linearised)
-    determined = near.determined or _is_determined(terms, min(distance, 1e100), float(size))
-    if not determined and near.unique:
-        reason = "points lie too close together for the terms to be determined"
-        return replace(near, unique=None, unique_by=reason, determined=False)
-    return replace(near, determined=determined)
-
-
-def _is_determined(terms: TensorAndTerms, distance: float, size: float) -> bool:
-    """Return whether terms whose points are close together are off by less than their size."""
-    lengths = np.linalg.norm(terms.points, axis=1)
-    units, weights = terms.points / lengths[:, None], terms.weights * lengths**terms.order
-    return cluster_error(weights, units, terms.order, distance, size) < TUNING.undetermined
+        lengths = np.array([norm(point) for point in to_balls(points)])
+        sizes = np.abs(terms.balanced_weights * lengths**order).astype(float)
+    # Terms whose points are close together may be off by their size.
+    units = points / lengths.astype(float)[:, None]
+    off_by = cluster_error(sizes, units, order, min(distance, 1e100), float(size))
+    if near.determined or off_by < TUNING.undetermined:
+        return replace(near, determined=True)
+    reason = "points lie too close together for the terms to be determined"
+    return replace(near, unique=None, unique_by=reason) if near.unique else near
 
 
 # --- exact terms near those found -------------------------------------------------------------
@@ -305,22 +284,22 @@ def _prove_nearby(
 ) -> Certificate:
     """Return what is proved of exact terms near by; `determined` says that they are those found."""
     proved = replace(proved, determined=proved.distance == 0)
-    n_terms, order = len(terms.weights), terms.order
+    n_terms, order, dim = len(terms.weights), terms.tensor.order, terms.tensor.dim
     if n_terms == 0:
-        is_zero = not any(terms.exact)
+        is_zero = not np.any(terms.tensor.coefficients)
         return replace(proved, exact_nearby=is_zero, nearby_by="no terms have the sum zero")
     kernel = None
-    if not terms.is_complex and any(terms.exact) and order > 1:
-        kernel = prove_by_kernel(terms.exact, terms.dim, order)
+    if not terms.tensor.is_complex and np.any(terms.tensor.coefficients) and order > 1:
+        kernel = prove_by_kernel([to_fmpq(value) for value in terms.exact], dim, order)
         if kernel.rank_bound > proved.exact_rank_bound:
             proved = replace(proved, exact_rank_bound=kernel.rank_bound, exact_bound_by=kernel.by)
-    is_square = n_terms * terms.dim >= len(terms.exact)
-    matrices = flattenings(terms.dim, order, TUNING.proof_work)[::-1]
+    is_square = n_terms * dim >= len(terms.exact)
+    matrices = flattenings(dim, order, TUNING.proof_work)[::-1]
     proved, recognised_by = (
         replace(proved, nearby_by="the derivatives of the terms are dependent, or too many"),
         None,
     )
-    if linearised is not None and any(terms.exact):
+    if linearised is not None and np.any(terms.tensor.coefficients):
         proved, recognised_by = _by_newton(terms, proved, linearised, matrices)
     if proved.distance == 0:
         return replace(proved, exact_nearby=True, nearby_by="the sum in exact numbers")
@@ -352,8 +331,7 @@ def _by_newton(
     terms: TensorAndTerms, proved: Certificate, linearised: Linearisation, matrices: list[Flattening]
 ) -> tuple[Certificate, Flattening | None]:
     """Return what Newton's method proves of all tensors near by, and which flattening recognises sums."""
-    roots = weighting_roots(terms.dim, terms.order)
-    size, residual = norm(roots * terms.balls), norm(roots * terms.rest)
+    size, residual = norm(terms.roots * terms.coefficients), norm(terms.roots * terms.rest)
     margin = max(2 * upper_end(residual / size), TUNING.min_margin)
     distances = margin * size, residual
     displacement = linearised.displacement(sum(distances))
@@ -364,7 +342,7 @@ def _by_newton(
     if linearised.basis is None:
         return replace(within, exact_nearby=True, nearby_by=by, determined=True), None
     for matrix in matrices:
-        if near_all_sums(terms.balls, linearised, matrix, displacement, distances):
+        if near_all_sums(terms.coefficients, linearised, matrix, displacement, distances):
             return within, matrix
     return proved, None
 
@@ -372,18 +350,16 @@ def _by_newton(
 def _by_refined_terms(terms: TensorAndTerms, proved: Certificate) -> Certificate:
     """Return what Newton's method proves of this very tensor, from terms of more digits."""
     pivots = np.argmax(np.abs(terms.points), axis=1)
-    moving = MovingTerms(terms.weights, terms.points, terms.order, pivots)
+    moving = MovingTerms(terms.weights, terms.points, terms.tensor.order, pivots)
     try:
         points = refine_digits(moving, terms.exact, TUNING.first_bits)
     except (ValueError, np.linalg.LinAlgError):
         return proved
-    if not (terms.is_complex or np.iscomplexobj(terms.points) or np.iscomplexobj(terms.weights)):
+    if not (terms.tensor.is_complex or np.iscomplexobj(terms.points) or np.iscomplexobj(terms.weights)):
         points = np.frompyfunc(lambda ball: ball.real, 1, 1)(points)
-    linearised = Linearisation.of(terms.weights, points, terms.order)
     refined = replace(terms, points=points)
-    displacement = linearised and linearised.displacement(
-        norm(weighting_roots(terms.dim, terms.order) * refined.rest)
-    )
+    linearised = refined.linearise()
+    displacement = linearised and linearised.displacement(norm(terms.roots * refined.rest))
     if not displacement:
         return proved
     radius = displacement.radius + upper_end(largest(map(_relative_distance, points, to_balls(terms.points))))
@@ -398,11 +374,11 @@ def _by_rank(
 ) -> tuple[bool | None, str]:
     """Return whether a tensor is a sum of so many powers, as far as flattenings tell, and why."""
     flint, n_terms = load_flint(), len(terms.weights)
-    if terms.is_complex:
-        coefficients = modular.residues(terms.exact)
+    if terms.tensor.is_complex:
+        coefficients = modular.residues(terms.tensor.coefficients)
     else:
-        integers = np.array(flint.fmpq_mat([terms.exact]).numer_denom()[0].entries())
-        coefficients = (integers % modular.PRIME).astype(np.int64)
+        integers = np.array(modular.exact_matrix([terms.exact]).entries())
+        coefficients = (integers % PRIME).astype(np.int64)
     for flattening in matrices:
         matrix_rank = modular.rank(flattening.signs.astype(np.int64) * coefficients[flattening.positions])
         if matrix_rank > n_terms * flattening.power_rank:
@@ -411,7 +387,7 @@ def _by_rank(
     if recognised_by is None:
         return None, undecided
     expected = n_terms * recognised_by.power_rank
-    if terms.is_complex or expected * recognised_by.work > TUNING.kernel_work:
+    if terms.tensor.is_complex or expected * recognised_by.work > TUNING.kernel_work:
         return None, "the tensor is too large for rational numbers"
     matrix = recognised_by.signs.astype(int) * integers[recognised_by.positions]
     if flint.fmpz_mat(matrix.tolist()).rank() == expected:

@@ -33,6 +33,7 @@ from apolar.decomposition.exact.balls import (
     distance_from_identity,
     in_floats,
     largest,
+    midpoints,
     nearly_diagonal,
     norm,
     operator_norm,
@@ -109,24 +110,22 @@ class Linearisation:
     defect: Any
 
     @classmethod
-    def of(cls, weights: Array, points: Any, order: int) -> "Linearisation | None":
+    def of(cls, weights: Any, points: Any, order: int) -> "Linearisation | None":
         """Return the linearisation at some terms, or None where J is not of full rank, or is too large.
 
         Parameters
         ----------
-        weights : ndarray, shape (rank,)
-        points : ndarray, shape (rank, dim)
-            In floating point, or as balls.
+        weights : ndarray of balls, shape (rank,)
+        points : ndarray of balls, shape (rank, dim)
         order : int
         """
         rank, dim = points.shape
         n_equations, n_unknowns = n_monomials(dim, order), rank * dim
         if order == 1 or n_equations * n_unknowns * min(n_equations, n_unknowns) > TUNING.proof_work:
             return None
-        balls = to_balls(points)
-        sizes = np.array([norm(point) for point in balls])
-        scales = to_balls(1 / (np.abs(weights) * sizes.astype(float) ** (order - 1)))
-        jacobian = power_derivatives(to_balls(weights) * scales, balls, order)
+        sizes = np.array([norm(point) for point in points])
+        scales = midpoints(1 / (np.abs(weights) * sizes ** (order - 1)))
+        jacobian = power_derivatives(weights * scales, points, order)
         jacobian = jacobian * weighting_roots(dim, order)[:, None]
         basis = None
         square = jacobian
@@ -147,7 +146,7 @@ class Linearisation:
             rank,
             dim,
             order,
-            np.abs(to_balls(weights)),
+            np.abs(weights),
             sizes,
             scales,
             basis,

@@ -24,7 +24,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.decomposition.exact.number_fields import load_flint
+from apolar.decomposition.exact.number_fields import PRIME, load_flint
 from apolar.decomposition.proofs import modular
 from apolar.decomposition.proofs.flattenings import Flattening, flattenings
 from apolar.decomposition.tuning import TUNING
@@ -186,21 +186,17 @@ def kruskal_criterion(ranks: PowerRanks, order: int) -> str | None:
     words : str or None
     """
     n_points, dim = ranks.points.shape
-    half = (order - 1) // 2
-    if ranks.independent(half) and ranks.kruskal(order - 2 * half) >= 2:
-        return f"Kruskal's theorem: the powers of the points of degree {half} are linearly independent"
-    for smallest, middle in combinations_with_replacement(range(1, order - 1), 2):
-        largest = order - smallest - middle
-        if largest < middle:
+    splits = combinations_with_replacement(range(1, order - 1), 2)
+    degrees = ((a, b, order - a - b) for a, b in splits if order - a - b >= b)
+    # The powers of a high degree are independent, mostly, which is faster to see than minors are counted.
+    for split in sorted(degrees, reverse=True):
+        if sum(min(n_points, n_monomials(dim, degree)) for degree in split) < 2 * n_points + 2:
             continue
-        degrees = (smallest, middle, largest)
-        if sum(min(n_points, n_monomials(dim, degree)) for degree in degrees) < 2 * n_points + 2:
-            continue
-        kruskal = [ranks.kruskal(degree) for degree in degrees]
+        kruskal = [ranks.kruskal(degree) for degree in split]
         if min(kruskal) > 0 and sum(kruskal) >= 2 * n_points + 2:
             return (
-                f"Kruskal's theorem: powers of the points of degree {smallest}, {middle} and {largest} have "
-                f"Kruskal ranks of at least {kruskal[0]}, {kruskal[1]} and {kruskal[2]}"
+                "Kruskal's theorem: powers of the points of degree {}, {} and {} have Kruskal ranks of at "
+                "least {}, {} and {}".format(*split, *kruskal)
             )
     return None
 
@@ -228,7 +224,7 @@ def base_locus_criterion(ranks: PowerRanks, order: int) -> str | None:
         return None  # fewer than dim - 1 equations vanish on a curve
     rng = np.random.default_rng(0)
     # In generic coordinates, so that the hyperplane where the last one vanishes is generic.
-    turn = rng.integers(modular.PRIME, size=(dim, dim))
+    turn = rng.integers(PRIME, size=(dim, dim))
     if modular.rank(turn) < dim:
         return None
     forms = modular.kernel(modular.power_values(modular.product(ranks.points, turn), half))
@@ -257,7 +253,7 @@ def _finitely_many_zeros(forms: IndexArray, dim: int, degree: int, rng: np.rando
     top = (dim - 1) * (degree - 1) + 1
     if (dim - 1) * n_monomials(dim - 1, top - degree) * n_monomials(dim - 1, top) ** 2 > TUNING.proof_work:
         return False
-    combined = modular.product(rng.integers(modular.PRIME, size=(dim - 1, len(forms))), forms)
+    combined = modular.product(rng.integers(PRIME, size=(dim - 1, len(forms))), forms)
     on_hyperplane = combined[:, exponents(dim, degree)[:, -1] == 0]
     multiples = _multiples(on_hyperplane, dim - 1, degree, top - degree)
     return modular.rank(multiples) == n_monomials(dim - 1, top)
@@ -334,16 +330,16 @@ def tangents(points: IndexArray, order: int) -> IndexArray:
     powers = exponents(dim, order - 1) + 1
     rows = np.zeros((rank, dim, n_monomials(dim, order)), dtype=np.int64)
     for j in range(dim):
-        rows[:, j, where[:, j]] = powers[:, j] * lower % modular.PRIME
+        rows[:, j, where[:, j]] = powers[:, j] * lower % PRIME
     return rows.reshape(rank * dim, -1)
 
 
 def _is_smooth(points: IndexArray, order: int, flattening: Flattening) -> bool:
     """Return whether the tangents that a flattening allows are proved to be those of the terms."""
     rank, dim = points.shape
-    coefficients = modular.power_values(points, order).sum(axis=0) % modular.PRIME
+    coefficients = modular.power_values(points, order).sum(axis=0) % PRIME
     signs = flattening.signs.astype(np.int64)
-    matrix = signs * coefficients[flattening.positions] % modular.PRIME
+    matrix = signs * coefficients[flattening.positions] % PRIME
     right = modular.kernel(matrix)
     if matrix.shape[1] - len(right) < rank * flattening.power_rank:
         return False
@@ -356,9 +352,9 @@ def _is_smooth(points: IndexArray, order: int, flattening: Flattening) -> bool:
     where, signs = flattening.positions[rows, columns], signs[rows, columns]
     rng = np.random.default_rng(0)
     # Random elements of both kernels: as many equations as are needed.
-    lefts = modular.product(rng.integers(modular.PRIME, size=(n_equations, len(left))), left)
-    rights = modular.product(rng.integers(modular.PRIME, size=(n_equations, len(right))), right)
+    lefts = modular.product(rng.integers(PRIME, size=(n_equations, len(left))), left)
+    rights = modular.product(rng.integers(PRIME, size=(n_equations, len(right))), right)
     equations = np.zeros((n_equations, size), dtype=np.int64)
     for equation, a, b in zip(equations, lefts, rights, strict=True):
-        np.add.at(equation, where, signs * (a[rows] * b[columns] % modular.PRIME))
+        np.add.at(equation, where, signs * (a[rows] * b[columns] % PRIME))
     return modular.rank(equations) == size - rank * dim
