@@ -315,25 +315,18 @@ class Family(Covariances):
         Their product with the statistics of a row is log(w_k) + log N(x; mu_k, S_k).
         """
         weights, means, n_features = parameters.weights, parameters.means, parameters.n_features
-        shape = *weights.shape, self.n_stats(n_features)
         if compiled.has_steps(self.n_axes, n_features):
             arrays = weights, means, parameters.covariances
+            shape = *weights.shape, self.n_stats(n_features)
             known = compiled.take_step("natural", arrays, (shape,), n_features, self.n_axes)
             if known is not None:
                 return known[0]
         precisions, log_dets = self.inverses(self.per_component(parameters.covariances), n_features)
         linear = self.times(precisions, means)
-        out = np.empty(shape)
-        out[..., 0] = (
-            np.log(np.maximum(weights, MIN_WEIGHT))
-            - 0.5 * (n_features * LOG_2PI + log_dets)
-            - 0.5 * np.einsum("...i,...i->...", linear, means)
-        )
-        out[..., 1 : 1 + n_features] = linear
-        # A product of two columns occurs twice in x^t S^-1 x.
-        twice = self.compact(2 - np.eye(n_features)) if self.n_axes == 2 else 1.0
-        out[..., 1 + n_features :] = -0.5 * twice * self.compact(precisions)
-        return out
+        squares = np.einsum("...i,...i->...", linear, means)
+        log_weights = np.log(np.maximum(weights, MIN_WEIGHT))
+        constants = log_weights - 0.5 * (n_features * LOG_2PI + log_dets + squares)
+        return self.join_natural(constants, linear, precisions)
 
     def moments(self, parameters: WhitenedParameters) -> SufficientStats:
         """Return the expected statistics of a row: their M-step without a prior gives these components."""

@@ -186,21 +186,17 @@ def kruskal_criterion(ranks: PowerRanks, order: int) -> str | None:
     words : str or None
     """
     n_points, dim = ranks.points.shape
-    half = (order - 1) // 2
-    if ranks.independent(half) and ranks.kruskal(order - 2 * half) >= 2:
-        return f"Kruskal's theorem: the powers of the points of degree {half} are linearly independent"
-    for smallest, middle in combinations_with_replacement(range(1, order - 1), 2):
-        largest = order - smallest - middle
-        if largest < middle:
+    splits = combinations_with_replacement(range(1, order - 1), 2)
+    degrees = ((a, b, order - a - b) for a, b in splits if order - a - b >= b)
+    # The powers of a high degree are independent, mostly, which is faster to see than minors are counted.
+    for split in sorted(degrees, reverse=True):
+        if sum(min(n_points, n_monomials(dim, degree)) for degree in split) < 2 * n_points + 2:
             continue
-        degrees = (smallest, middle, largest)
-        if sum(min(n_points, n_monomials(dim, degree)) for degree in degrees) < 2 * n_points + 2:
-            continue
-        kruskal = [ranks.kruskal(degree) for degree in degrees]
+        kruskal = [ranks.kruskal(degree) for degree in split]
         if min(kruskal) > 0 and sum(kruskal) >= 2 * n_points + 2:
             return (
-                f"Kruskal's theorem: powers of the points of degree {smallest}, {middle} and {largest} have "
-                f"Kruskal ranks of at least {kruskal[0]}, {kruskal[1]} and {kruskal[2]}"
+                "Kruskal's theorem: powers of the points of degree {}, {} and {} have Kruskal ranks of at "
+                "least {}, {} and {}".format(*split, *kruskal)
             )
     return None
 
