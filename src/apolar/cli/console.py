@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,21 +32,17 @@ class TableError(ValueError):
     """A problem with the user's file or request; its message is one line that names the remedy."""
 
 
-class OneLine(click.ClickException):
-    """An error of one line, whatever names and strings of files are in it."""
+class BadInput(click.ClickException):
+    """Bad input: one line, whatever names and strings of files are in it, and exit code 2."""
+
+    exit_code = 2
 
     def format_message(self) -> str:
         """Return the line."""
         return escape(self.message)
 
 
-class BadInput(OneLine):
-    """Bad input: one line, exit code 2."""
-
-    exit_code = 2
-
-
-class Interrupted(OneLine):
+class Interrupted(BadInput):
     """Interrupted by the user; the message says what was saved: one line, exit code 130."""
 
     exit_code = 130
@@ -68,17 +64,9 @@ def not_found(path: Path) -> str:
     folder = path.parent
     if not folder.is_dir():
         return f"There is no folder {shown_path(folder)}: check the name."
-    close = difflib.get_close_matches(path.name, names_in(folder), n=3, cutoff=0.7)
+    close = difflib.get_close_matches(path.name, [other.name for other in folder.glob("*")], n=3, cutoff=0.7)
     guess = f"did you mean {' or '.join(repr(str(folder / other)) for other in close)}?" if close else ""
     return f"There is no file {shown_path(path)}: {guess or 'check the name and the folder.'}"
-
-
-def names_in(folder: Path) -> list[str]:
-    """Return the names of the files in a folder; none if it cannot be read."""
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 # --- lines ----------------------------------------------------------------------------------------
@@ -116,13 +104,11 @@ def count_noun(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def size_text(n_bytes: float) -> str:
+def size_text(n_bytes: int) -> str:
     """Return a number of bytes with its unit."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.3g} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.3g} TB"
+    from rich.filesize import decimal
+
+    return decimal(n_bytes)
 
 
 # --- consoles -------------------------------------------------------------------------------------
@@ -195,15 +181,12 @@ def new_grid(
     return grid
 
 
-class Bar:
+class Bar(AbstractContextManager["Bar"]):
     """A progress bar on a terminal; silent if the output is not one."""
 
     def __init__(self) -> None:
         self.console = new_console(stderr=True)
         self.progress: Progress | None = None
-
-    def __enter__(self) -> Bar:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.end()

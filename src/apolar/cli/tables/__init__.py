@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -40,7 +40,7 @@ __all__ = ["FORMATS", "TableError", "TableFile", "expand_folders", "read_table"]
 
 
 @dataclass(frozen=True, eq=False)
-class TableFile:
+class TableFile(AbstractContextManager["TableFile"]):
     """A table of numbers that was read from files.
 
     It may be used in a `with` statement; at its end, `close` is called.
@@ -110,10 +110,6 @@ class TableFile:
             object.__setattr__(self, "X", np.empty((0, len(self.names))))
         if self._remove is not None:
             self._remove()
-
-    def __enter__(self) -> TableFile:
-        """Return the table itself."""
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Close the table."""
