@@ -75,7 +75,7 @@ def upper_end(ball: Any) -> float:
 
 
 def power_values(points: Any, order: int) -> Any:
-    """Return the coefficients of the powers (v_i . x)^d, for an array of balls of shape (rank, dim)."""
+    """Return the coefficients T_a of the powers (v_i . x)^d, for an array of objects of shape (rank, dim)."""
     dim, values = points.shape[1], points
     # Monomials of one degree after the other: each is one of the degree before times its last variable.
     for degree in range(2, order + 1):

@@ -28,7 +28,6 @@ from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import monomial_variables, n_monomials, positions
 from apolar.tensor.printing import InText, Printed
 
-RATIONALS = NumberField((0, 1), 0j)
 # Digits before the decimal point of the coefficients of a linear form that is not rational.
 MAX_DIGITS = 6
 
@@ -74,7 +73,7 @@ class ExactWaring(Printed):
         """The number fields of the terms, each once, without the rationals."""
         terms = zip(self.weights, self.points, strict=True)
         found = (_field_of(weight, point) for weight, point in terms)
-        return tuple(dict.fromkeys(field for field in found if field is not RATIONALS))
+        return tuple(dict.fromkeys(field for field in found if field.degree > 1))
 
     def to_tensor(self) -> SymmetricTensor:
         """Return the sum of the terms, with exact coefficients."""
@@ -94,7 +93,7 @@ class ExactWaring(Printed):
 
 def _field_of(weight: ExactNumber, point: tuple[ExactNumber, ...]) -> NumberField:
     fields = (number.field for number in (weight, *point) if isinstance(number, AlgebraicNumber))
-    return next(fields, RATIONALS)
+    return next(fields, NumberField((0, 1), 0j))
 
 
 def exact_sum(waring: ExactWaring) -> list[Any]:

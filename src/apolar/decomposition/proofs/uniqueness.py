@@ -36,8 +36,6 @@ DEFECTIVE = {(3, 4, 5), (4, 4, 9), (5, 4, 14), (5, 3, 7)}
 # (dim, order, rank) where generic sums of powers have two decompositions, of those with fewer parameters
 # than the tensor has coefficients.
 TWO_DECOMPOSITIONS = {(3, 6, 9), (4, 4, 8), (6, 3, 9)}
-# Equations beyond those that are needed: random ones are dependent only by chance.
-SPARE = 10
 
 
 def uniqueness(weights: Array, points: Array, order: int) -> tuple[bool | None, str]:
@@ -345,13 +343,13 @@ def _is_smooth(points: IndexArray, order: int, flattening: Flattening) -> bool:
         return False
     left = modular.kernel(matrix.T)
     size = n_monomials(dim, order)
-    n_equations = size - rank * dim + SPARE
+    n_equations = size - rank * dim
     rows, columns = np.nonzero(signs)
     if n_equations * len(rows) > TUNING.proof_work:
         return False
     where, signs = flattening.positions[rows, columns], signs[rows, columns]
     rng = np.random.default_rng(0)
-    # Random elements of both kernels: as many equations as are needed.
+    # Random elements of both kernels: as many equations as are needed, which are dependent only by chance.
     lefts = modular.product(rng.integers(PRIME, size=(n_equations, len(left))), left)
     rights = modular.product(rng.integers(PRIME, size=(n_equations, len(right))), right)
     equations = np.zeros((n_equations, size), dtype=np.int64)
