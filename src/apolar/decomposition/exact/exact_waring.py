@@ -25,7 +25,7 @@ from apolar.decomposition.exact.number_fields import (
 )
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor
-from apolar.tensor.monomials import monomial_variables, n_monomials, positions
+from apolar.tensor.monomials import monomial_values, n_monomials
 from apolar.tensor.printing import InText, Printed
 
 # Digits before the decimal point of the coefficients of a linear form that is not rational.
@@ -133,12 +133,11 @@ def exact_sum(waring: ExactWaring) -> list[Any]:
 
 def powers_of_form(form: Sequence[Any], modulus: Any, order: int) -> list[Any]:
     """Return the coefficients T_a of (c . x)^d, for polynomials c in the generator of a field."""
-    dim, values = len(form), list(form)
-    for degree in range(2, order + 1):
-        variables = monomial_variables(dim, degree)
-        lower = positions(variables[:, :-1], dim)
-        values = [values[i] * form[j] % modulus for i, j in zip(lower, variables[:, -1], strict=True)]
-    return values
+    # Polynomials are sequences, which NumPy would take apart.
+    point = np.empty((1, len(form)), dtype=object)
+    for j, value in enumerate(form):
+        point[0, j] = value
+    return [value % modulus for value in monomial_values(point, order)[0]]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from apolar.decomposition.exact import ExactWaring
 from apolar.decomposition.exact.balls import (
     largest,
     norm,
-    power_values,
     to_balls,
     upper_end,
     weighting_roots,
@@ -29,6 +28,7 @@ from apolar.decomposition.terms import cluster_error
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.coefficients import MAX_BITS
+from apolar.tensor.monomials import monomial_values
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class TensorAndTerms:
     @property
     def rest(self) -> Any:
         """The coefficients less those of the sum of the terms, as balls."""
-        powers = power_values(to_balls(self.points), self.tensor.order)
+        powers = monomial_values(to_balls(self.points), self.tensor.order)
         return self.coefficients - self.balanced_weights @ powers
 
     @property

@@ -29,7 +29,7 @@ from apolar.decomposition.proofs import modular
 from apolar.decomposition.proofs.flattenings import Flattening, flattenings
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import n_monomials
-from apolar.tensor.monomials import exponents, product_positions
+from apolar.tensor.monomials import exponents, power_derivatives, product_positions
 
 # Alexander and Hirschowitz: (dim, order, rank) where sums of powers fill less than their parameters.
 DEFECTIVE = {(3, 4, 5), (4, 4, 9), (5, 4, 14), (5, 3, 7)}
@@ -323,13 +323,8 @@ def smoothness_criterion(ranks: PowerRanks, order: int) -> str | None:
 def tangents(points: IndexArray, order: int) -> IndexArray:
     """Return the tangents v^(d - 1) x_j of the terms at residues, shape (rank * dim, n_monomials)."""
     rank, dim = points.shape
-    lower = modular.power_values(points, order - 1)
-    where = product_positions(dim, order - 1, 1)
-    powers = exponents(dim, order - 1) + 1
-    rows = np.zeros((rank, dim, n_monomials(dim, order)), dtype=np.int64)
-    for j in range(dim):
-        rows[:, j, where[:, j]] = powers[:, j] * lower % PRIME
-    return rows.reshape(rank * dim, -1)
+    derivatives = power_derivatives(modular.power_values(points, order - 1), dim, order)
+    return derivatives.reshape(rank * dim, -1) % PRIME
 
 
 def _is_smooth(points: IndexArray, order: int, flattening: Flattening) -> bool:
