@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd, lcm
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
+from apolar._core.arrays import Array, unit_rows
 from apolar.decomposition.exact.number_fields import (
     AlgebraicNumber,
     ExactNumber,
@@ -74,6 +76,14 @@ class ExactWaring(Printed):
         terms = zip(self.weights, self.points, strict=True)
         found = (_field_of(weight, point) for weight, point in terms)
         return tuple(dict.fromkeys(field for field in found if field.degree > 1))
+
+    def in_order_of(self, points: Array) -> ExactWaring:
+        """Return the terms in the order of those, in floating point, that they are next to."""
+        own = np.array([[complex(c) for c in point] for point in self.points])
+        cosines = np.abs(unit_rows(own).conj() @ unit_rows(points).T)
+        _, order = linear_sum_assignment(-cosines.T)
+        weights, forms = tuple(self.weights[i] for i in order), tuple(self.points[i] for i in order)
+        return replace(self, weights=weights, points=forms)
 
     def to_tensor(self) -> SymmetricTensor:
         """Return the sum of the terms, with exact coefficients."""
