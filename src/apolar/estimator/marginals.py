@@ -93,7 +93,7 @@ class OutlierRule:
     def of(cls, estimator: Any, level: float) -> Self:
         """Return the rule of a fitted mixture; `level` is for all rows of the fit together."""
         check_fraction(level, "level")
-        state = FittedState.for_predictions(estimator)
+        state = FittedState.of(estimator)
         kind, parameters = state.family, state.parameters
         shape = parameters.means.shape
         if kind.is_axis_aligned:
@@ -129,7 +129,7 @@ def impute(model: Any, rows: Rows, dtype: np.dtype[Any], n_draws: int | None) ->
     if rows.is_sparse:
         raise TypeError("X is sparse, and none of its values can be missing: there is nothing to impute.")
     rng = None if n_draws is None else random_generator(model.random_state)
-    completion = FittedState.for_predictions(model).completion
+    completion = FittedState.of(model).completion
     # Not a function within this one: Dask wants to know whether two tasks are the same.
     filled = functools.partial(_filled, completion, dtype, n_draws, rng)
     if rows.is_distributed and n_draws is not None:
@@ -163,7 +163,7 @@ def _filled(
 
 def marginal(model: Model, columns: Any) -> Model:
     """Return the mixture of some of the columns."""
-    state, chosen = FittedState.for_predictions(model), _column_numbers(model, columns)
+    state, chosen = FittedState.of(model), _column_numbers(model, columns)
     weights, means = state.parameters.weights, state.parameters.means[:, chosen]
     kind, covariances = _without_shared_parts(state)
     marginal = MixtureParameters(weights, means, kind.marginal(covariances, chosen))
@@ -172,7 +172,7 @@ def marginal(model: Model, columns: Any) -> Model:
 
 def conditional(model: Model, columns: Any, values: Any) -> Model:
     """Return the mixture of the other columns, given the values of some."""
-    state, given = FittedState.for_predictions(model), _column_numbers(model, columns)
+    state, given = FittedState.of(model), _column_numbers(model, columns)
     x = numeric_array(np.atleast_1d(np.asarray(values, dtype=object)).astype(np.float64), "values")
     if x.shape != (len(given),):
         raise ValueError(f"values must hold {len(given)} numbers, one for each column; got shape {x.shape}.")
@@ -193,7 +193,7 @@ def conditional(model: Model, columns: Any, values: Any) -> Model:
 
 def regress(model: Any, columns: Any, values: Any) -> Regression:
     """Return the expected values of the other columns, given those of some, and their deviations."""
-    completion, given = FittedState.for_predictions(model).completion, _column_numbers(model, columns)
+    completion, given = FittedState.of(model).completion, _column_numbers(model, columns)
     others = _other_columns(model.n_features_in_, given)
     if len(given) == 1 and np.ndim(values) == 1 and not hasattr(values, "columns"):
         values = np.asarray(values).reshape(-1, 1)

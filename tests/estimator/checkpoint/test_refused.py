@@ -78,8 +78,3 @@ def test_a_file_cannot_say_where_to_write(path):
     )
     with pytest.raises(ValueError, match="checkpoint must be one that files can hold"):
         GaussianMixture.load(path)
-
-
-def test_select_has_no_checkpoint(path):
-    with pytest.raises(ValueError, match="checkpoint belongs to one mixture"):
-        apolar.select(X, 2, "full", checkpoint=path)
