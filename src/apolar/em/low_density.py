@@ -6,6 +6,7 @@ all rows, so that the share of them is their density [byers1998].
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -148,7 +149,7 @@ def _noise_share(log_densities: Array, weights: Array | None) -> float:
         log_odds = np.log(prior / (1 - prior)) + k * (np.log(prior / density) - (prior - density) * volumes)
         noise = row_weights * expit(log_odds)
         before, share = share, min(float(noise.sum() / row_weights.sum()), SETTINGS.max_share)
-        if np.isclose(share, before):
+        if math.isclose(share, before, rel_tol=1e-3):
             break
         others = np.maximum(row_weights - noise, MIN_WEIGHT)
         density = float(others.sum() / (others @ volumes))
