@@ -27,12 +27,11 @@ from apolar._core.arrays import Array, IndexArray
 from apolar.decomposition.exact.number_fields import PRIME, load_flint
 from apolar.decomposition.proofs import modular
 from apolar.decomposition.proofs.flattenings import Flattening, flattenings
+from apolar.decomposition.ranks import generic_rank
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import n_monomials
 from apolar.tensor.monomials import exponents, power_derivatives, product_positions
 
-# Alexander and Hirschowitz: (dim, order, rank) where sums of powers fill less than their parameters.
-DEFECTIVE = {(3, 4, 5), (4, 4, 9), (5, 4, 14), (5, 3, 7)}
 # (dim, order, rank) where generic sums of powers have two decompositions, of those with fewer parameters
 # than the tensor has coefficients.
 TWO_DECOMPOSITIONS = {(3, 6, 9), (4, 4, 8), (6, 3, 9)}
@@ -93,7 +92,7 @@ def _family(points: Array, order: int) -> str | None:
     size = n_monomials(dim, order)
     if rank * dim > size:
         return f"{rank} points have {rank * dim} coordinates, more than the {size} coefficients of the tensor"
-    if (dim, order, rank) in DEFECTIVE:
+    if rank * dim == size and rank < generic_rank(dim, order):
         return (
             f"sums of {rank} powers of degree {order} in {dim} variables have fewer dimensions than their "
             "parameters (Alexander and Hirschowitz)"
