@@ -11,7 +11,7 @@ from scipy import sparse
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.namespaces import to_device_of, write
-from apolar.data import ArrayRows, Rows, fetch_rows
+from apolar.data import ArrayRows, Rows
 from apolar.mixture.families import Family
 from apolar.mixture.noise import NoiseBox
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
@@ -339,28 +339,19 @@ def without_rows(rows: Rows, positions: IndexArray) -> Rows:
 
 
 def refuse_rows_out_of_reach(rows: Rows, whitening: Whitening, far_rows: IndexArray) -> None:
-    """Refuse rows so far from the others that squares of their distances are too large for sums.
+    """Refuse rows of an array so far from the others that squares of their distances are too large for sums.
 
-    Rows without weights that count in the scale cannot be that far from the mean.
+    Only far rows can be, and rows of negligible weight: others count in the scale.
     """
-    if len(far_rows):
-        values, _ = fetch_rows(rows, far_rows)
-        distances = np.nanmax(np.abs(values - whitening.centre) / whitening.deviations, axis=1)
-        if np.max(distances) > MAX_FAR_DISTANCE:
-            row = int(far_rows[np.argmax(distances)])
-            raise ValueError(
-                f"A row of X (number {row} of those with weight) is more than {MAX_FAR_DISTANCE:.0e} "
-                "standard deviations away from the others: remove it."
-            )
     if not is_host_array(rows):
         return
     values, weights = rows.take(slice(None))
-    if weights is None:
+    if weights is None and not len(far_rows):
         return
-    values = np.where(np.isnan(values), whitening.centre, values)
-    if whitening.within_reach(values) is not values:
-        row = int(np.argmax(np.max(np.abs(values / np.max(np.abs(values), axis=0)), axis=1)))
+    distances = np.abs(np.where(np.isnan(values), 0.0, values - whitening.centre)) / whitening.deviations
+    row = int(np.argmax(distances.max(axis=1)))
+    if np.max(distances[row]) > MAX_FAR_DISTANCE:
         raise ValueError(
-            f"A row of X (number {row} of those with weight) lies more than {MAX_DISTANCE:.0e} "
-            "deviations from the mean, and its weight is negligible: leave it out."
+            f"A row of X (number {row} of those with weight) is more than {MAX_FAR_DISTANCE:.0e} "
+            "standard deviations away from the others: remove it."
         )
