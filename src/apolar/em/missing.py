@@ -212,12 +212,11 @@ class IncompleteBlock(Block):
         measurement: float | Array,
         n_threads: int,
     ) -> None:
-        super().__init__(weights)
+        super().__init__(len(values), weights)
         self.family, self.whitening, self.n_threads = family, whitening, n_threads
         self.measurement = measurement
         self.n_features = values.shape[1]
         self.units = np.broadcast_to(whitening.deviations, self.n_features)
-        self._n_rows = len(values)
         self._arrange((values - whitening.centre) / self.units)
 
     @abstractmethod
@@ -234,11 +233,6 @@ class IncompleteBlock(Block):
         other = copy.copy(self)
         other.family, other.measurement = family, measurement
         return other
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-        return self._n_rows
 
     def stats(self, responsibilities: Any) -> Any:
         """Refuse: how missing values are completed depends on the mixture."""

@@ -89,16 +89,15 @@ def load_mixture(
     centre = tl.load(parameters + columns)
     parameters += PADDED
     whitening = centre
+    last = entries
     if IS_FULL:
+        last = wide
         whitening = tl.load(parameters + columns[:, None] * PADDED + columns[None, :])
         parameters += PADDED * PADDED
     constants = tl.load(parameters + components)
     linear = tl.load(parameters + N_COMPONENTS + entries)
     parameters += N_COMPONENTS + PADDED * WIDTH
-    if IS_FULL:
-        quadratic = tl.load(parameters + wide)
-    else:
-        quadratic = tl.load(parameters + entries)
+    quadratic = tl.load(parameters + last)
     return centre, whitening, constants, linear, quadratic
 
 
@@ -262,7 +261,7 @@ def predict_kernel(
         values = stored_rows(x, rows, n_rows, row_stride, column_stride, N_COLUMNS, PADDED)
         # Zero times infinity, or NaN, is NaN.
         value_checks += values * 0.0
-        z, logits = logits_of(
+        _, logits = logits_of(
             values, centre, whitening, constants, linear, quadratic, BLOCK, PADDED, N_COMPONENTS, IS_FULL
         )
         largest = tl.max(logits, axis=1)
