@@ -287,6 +287,11 @@ def squares_about(rows: Any, whitening: Whitening) -> Array:
     return np.maximum(squares, 0.0) * float(whitening.matrix) ** 2
 
 
+def as_float64_rows(values: Any) -> Array:
+    """Return dense rows on the host in double precision."""
+    return np.asarray(to_numpy(values) if is_device_array(values) else values, np.float64)
+
+
 def weights_to_device_of(weights: Any, array: Any) -> Any:
     """Return weights in double precision on the device of an array, or None."""
     if weights is None:

@@ -30,7 +30,7 @@ __all__ = ["IncompleteBlock", "PatternRows", "incomplete_block"]
 
 ALIGNED = FAMILIES["diag"]
 # Patterns of at least this many rows are summed one by one; of fewer rows, many patterns together.
-MIN_ROWS = 12
+MANY_ROWS = 12
 # The numbers of an array over patterns, components, and pairs of columns: 1 MB stays in the cache.
 MAX_NUMBERS = 2**17
 
@@ -67,7 +67,7 @@ class PatternRows:
             part = missing[:, first : first + 32]
             codes = (patterns << 32) | (part @ (1 << np.arange(part.shape[1], dtype=np.int64)))
             _, patterns, counts = np.unique(codes, return_inverse=True, return_counts=True)
-        is_large = counts >= MIN_ROWS
+        is_large = counts >= MANY_ROWS
         order = np.lexsort((patterns, ~is_large[patterns]))
         starts = np.concatenate([[0], np.cumsum(np.concatenate([counts[is_large], counts[~is_large]]))])
         values = np.where(missing, 0.0, x)[order]

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 # Adding this number rounds to an integer, which is then in the lowest bits.
-ROUNDING = tl.constexpr(6755399441055744.0)
+TO_INTEGER = tl.constexpr(6755399441055744.0)
 # Powers of two below this do not count beside one.
 MIN_EXPONENT = tl.constexpr(-1000.0)
 # The bits of the fraction of a double, the exponent of one, and the bits of one.
@@ -28,8 +28,8 @@ LOG_2 = tl.constexpr(0.6931471805599453)
 def power_of_two(exponents):
     """Return 2^t for t from 0 down; the relative error of the polynomial is 2e-17."""
     t = tl.maximum(exponents, MIN_EXPONENT)
-    shifted = t + ROUNDING
-    f = t - (shifted - ROUNDING)
+    shifted = t + TO_INTEGER
+    f = t - (shifted - TO_INTEGER)
     p = f * 4.4558179083360645e-10 + 7.074194297288521e-09
     p = p * f + 1.0178057087733941e-07
     p = p * f + 1.3215432535912375e-06

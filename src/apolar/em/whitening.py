@@ -20,7 +20,7 @@ from apolar.moments.covariance import ROUNDING, RowMoments, is_constant, row_mom
 # The largest distance of a row from the centre, in deviations of the columns.
 MAX_DISTANCE = 1e140
 # The least eigenvalue of the correlation matrix that is divided by.
-MIN_EIGENVALUE = 1e-6
+MIN_WHITENED = 1e-6
 # The largest deviation of a column, and the inverse of the smallest: sums of squares must not overflow.
 MAX_SPREAD = 1e145
 # The largest distance of a row that is far from all others, in deviations. Responsibilities are at least
@@ -147,7 +147,7 @@ def whitening_by(centre: Array, units: Array, covariance: Array | None = None) -
         log_det = -float(np.sum(np.log(units))) * (len(centre) if units.ndim == 0 else 1)
         return Whitening(centre, np.asarray(1 / units), units, log_det)
     values, vectors = np.linalg.eigh(covariance / units / units[:, None])
-    roots = np.sqrt(np.maximum(values, MIN_EIGENVALUE))
+    roots = np.sqrt(np.maximum(values, MIN_WHITENED))
     matrix = vectors / roots / units[:, None]
     log_det = -float(np.log(roots).sum() + np.log(units).sum())
     return Whitening(centre, matrix, (vectors * roots).T * units, log_det)
