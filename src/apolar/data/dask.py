@@ -130,7 +130,7 @@ class DaskRows(Rows):
         add = dask.delayed(add_up, pure=False)
         while len(layer) > FAN_IN:
             layer = [add(layer[i : i + FAN_IN]) for i in range(0, len(layer), FAN_IN)]
-        yield from (sums for sums in dask.compute(*layer) if sums is not None)
+        yield from dask.compute(*layer)
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks and their weights; the partitions are fetched one at a time."""

@@ -18,7 +18,6 @@ from apolar.estimator.fit import Search, continued, problem_of
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import (
     allows_rounding,
-    check_columns,
     check_parameters,
     float_type,
     n_threads_of,
@@ -93,7 +92,6 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
     family, prior = check_parameters(estimator)
     is_new = not hasattr(estimator, "weights_")
     rows = open_input(estimator, X, sample_weight, reset=is_new, once=True, is_batch=True)
-    check_columns(estimator, rows.n_features)
     if rows.is_distributed:
         raise ValueError(
             "partial_fit takes a batch in memory: call it for each partition, X.partitions[i].compute(), "

@@ -13,7 +13,8 @@ from apolar._core.arrays import Array
 from apolar._core.namespaces import DeviceCopies
 from apolar._core.range_finder import leading_eigenvectors
 from apolar.data import Rows, on_checked, thread_scratch
-from apolar.data.rows import DENSE_COLUMNS, RowFunction
+from apolar.data.chunks import RowFunction
+from apolar.data.rows import DENSE_COLUMNS
 from apolar.exceptions import ColumnError
 from apolar.moments import device_sums
 from apolar.moments.sums import (
