@@ -223,7 +223,7 @@ class SymmetricTensor(Printed, Form):
         SymmetricTensor(order=3, dim=2): x^3 - 3*x*y^2
         """
         order = check_integer(order, "order", least=1)
-        exact_weights, exact_points = compact.as_fractions(weights), compact.as_fractions(points)
+        given = weights, points
         weights, points = numeric_array(weights, "weights"), numeric_array(points, "points")
         if points.ndim != 2 or points.shape[1] == 0 or weights.shape != points.shape[:1]:
             raise ValueError(
@@ -233,12 +233,9 @@ class SymmetricTensor(Printed, Form):
         dim = points.shape[1]
         n_entries = dim * monomials.n_monomials(dim, order - 1)
         fits_in_memory(n_entries, f"A tensor of order {order} in {dim} variables")
-        is_cheap = len(points) * n_entries <= compact.MAX_PRODUCTS
-        if exact_weights is not None and exact_points is not None and is_cheap:
-            sums = monomials.sum_of_powers(exact_weights, exact_points, order)
-            if all(map(compact.is_short, sums)):
-                return cls(order, dim, sums)
-        return cls(order, dim, compact.of_powers(weights, points, order))
+        power_sum = partial(monomials.sum_of_powers, degree=order)
+        sums = compact.in_fractions(power_sum, *given, n_products=len(points) * n_entries)
+        return cls(order, dim, compact.of_powers(weights, points, order) if sums is None else sums)
 
     @classmethod
     def from_rows(cls, rows: Any, weights: Any, order: int) -> RowTensor:
@@ -449,20 +446,17 @@ class SymmetricTensor(Printed, Form):
         self, function: Callable[..., Array], other: Any, order: int | None = None, n_products: int = 0
     ) -> SymmetricTensor:
         """Return a form, whose coefficients are a function of two operands: exactly, where both are exact."""
-        order = self.order if order is None else order
         is_form = isinstance(other, SymmetricTensor)
-        exact = other._exact if is_form else compact.as_fractions(other)
-        if self._exact is not None and exact is not None and n_products <= compact.MAX_PRODUCTS:
-            result = function(self._exact, exact)
-            if all(map(compact.is_short, result)):
-                return SymmetricTensor(order, self.dim, result)
-        try:
-            given = other.coefficients if is_form else compact.to_float(other)
-            with np.errstate(over="ignore", invalid="ignore"):
-                values = function(self.coefficients, given)
-        except OverflowError as error:
-            raise ValueError(compact.TOO_LARGE) from error
-        return SymmetricTensor(order, self.dim, compact.representable(values))
+        exact = other._exact if is_form else other
+        values = compact.in_fractions(function, self._exact, exact, n_products=n_products)
+        if values is None:
+            try:
+                given = other.coefficients if is_form else compact.to_float(other)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    values = compact.representable(function(self.coefficients, given))
+            except OverflowError as error:
+                raise ValueError(compact.TOO_LARGE) from error
+        return SymmetricTensor(self.order if order is None else order, self.dim, values)
 
     def __add__(self, other: object) -> SymmetricTensor:
         if not isinstance(other, SymmetricTensor):
