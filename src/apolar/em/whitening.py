@@ -319,8 +319,8 @@ def _is_far(values: Array, weights: Array | None, share: float) -> Array:
     is_far = np.zeros(len(values), dtype=bool)
     if len(seen) > 2:
         distances = np.abs(seen - np.median(seen))
-        known = {"weights": row_weights, "method": "inverted_cdf"}
-        kept = distances <= np.quantile(distances, max(1 - share, 0.0), **known)
+        level = max(1 - share, 0.0)
+        kept = distances <= np.quantile(distances, level, weights=row_weights, method="inverted_cdf")
         of_kept = None if row_weights is None else row_weights[kept]
         offsets = seen - np.average(seen[kept], weights=of_kept)
         deviation = math.sqrt(float(np.average(offsets[kept] ** 2, weights=of_kept)))
