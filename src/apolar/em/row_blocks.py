@@ -29,7 +29,7 @@ from apolar.em.missing import incomplete_block
 from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
 
-__all__ = ["NOISE_AND_MISSING", "RowBlocks", "is_compiled", "is_wide"]
+__all__ = ["NOISE_AND_MISSING", "RowBlocks", "is_compiled"]
 
 # Numbers per chunk of row statistics: 8 MB per thread. Larger than for other sums, as EM makes a dozen calls
 # per chunk, and threads wait for each other between calls.
@@ -118,7 +118,7 @@ class RowBlocks:
             if self.is_checked and rows.is_one_array:
                 return rows.n_rows or 1
             return max(MIN_ROWS, CHUNK_SIZE // rows.n_features)
-        has_stats = self.is_written or not (self.family.is_spherical and is_wide(rows))
+        has_stats = self.is_written or not (self.family.is_spherical and rows.is_wide)
         n_stats = self.family.n_stats(rows.n_features) if has_stats else 0
         return max(MIN_ROWS, rows.chunk_rows(n_stats + self.n_working, STATS_CHUNK_SIZE))
 
@@ -172,8 +172,3 @@ def is_compiled(rows: Rows, family: Family) -> bool:
     """Return whether the extension sums these rows: dense ones of the host, for a family that it knows."""
     is_dense = rows.device_template is None and not rows.is_sparse
     return is_dense and has_kernel(family, rows.n_features)
-
-
-def is_wide(rows: Rows) -> bool:
-    """Return whether rows are sparse, with too many columns to make them dense."""
-    return rows.is_sparse and rows.n_features > DENSE_COLUMNS
