@@ -132,7 +132,7 @@ def impute(model: Any, rows: Rows, dtype: np.dtype[Any], n_draws: int | None) ->
     rng = None if n_draws is None else random_generator(model.random_state)
     completion = FittedState.of(model).completion
     # Not a function within this one: Dask wants to know whether two tasks are the same.
-    filled = functools.partial(_filled, completion, dtype, n_draws, rng)
+    filled = functools.partial(_fill, completion, dtype, n_draws, rng)
     if rows.is_distributed and n_draws is not None:
         raise ValueError("n_draws is for rows in memory: call impute for each partition.")
     if rows.is_distributed:
@@ -142,7 +142,7 @@ def impute(model: Any, rows: Rows, dtype: np.dtype[Any], n_draws: int | None) ->
     return to_device_of(out, rows.device_template) if is_elsewhere else out
 
 
-def _filled(
+def _fill(
     completion: Completion,
     dtype: np.dtype[Any],
     n_draws: int | None,
