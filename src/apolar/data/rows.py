@@ -107,6 +107,11 @@ class Rows(ABC):
         """Whether the rows are sparse."""
         return self.row_size is not None
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether the rows are sparse, with too many columns to make them dense."""
+        return self.is_sparse and self.n_features > DENSE_COLUMNS
+
     def source_row(self, row: int) -> int:
         """Return the index that a row has for the user, who counts skipped rows as well."""
         return row
