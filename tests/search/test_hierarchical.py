@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from scipy.cluster.hierarchy import linkage
 
 from apolar._core import compiled
-from apolar.search.hierarchical import CRITERIA, MAX_ROWS, merge_tree
+from apolar.search.hierarchical import MAX_ROWS, TREE_FAMILIES, merge_tree
 from references import FOLDER, table
 
 CASES = ["iris_VII", "iris_EII", "diabetes_VII", "ex1_seed1_VII"]
 
 laws = settings(max_examples=30, deadline=None, derandomize=True)
-criteria = st.sampled_from(sorted(CRITERIA))
+criteria = st.sampled_from(sorted(TREE_FAMILIES))
 seeds = st.integers(0, 2**31)
 needs_kernels = pytest.mark.skipif(compiled.kernels is None, reason="The kernels are not compiled.")
 

@@ -14,10 +14,11 @@ from apolar._core.arrays import Array
 from apolar._core.checks import check_fraction, check_integer, numeric_array, random_generator
 from apolar._core.namespaces import to_device_of
 from apolar._core.threads import one_blas_thread
-from apolar.data import Rows, on_checked, open_rows
-from apolar.em.completion import Completion, as_float64_rows
+from apolar.data import Rows, on_checked
+from apolar.em.blocks import as_float64_rows
+from apolar.em.completion import Completion
 from apolar.estimator.fitted import FittedState
-from apolar.estimator.inputs import float_type
+from apolar.estimator.inputs import float_type, open_input
 from apolar.mixture.conditional import min_distances
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters
@@ -131,7 +132,7 @@ def impute(model: Any, rows: Rows, dtype: np.dtype[Any], n_draws: int | None) ->
     rng = None if n_draws is None else random_generator(model.random_state)
     completion = FittedState.of(model).completion
     # Not a function within this one: Dask wants to know whether two tasks are the same.
-    filled = functools.partial(_filled, completion, dtype, n_draws, rng)
+    filled = functools.partial(_fill, completion, dtype, n_draws, rng)
     if rows.is_distributed and n_draws is not None:
         raise ValueError("n_draws is for rows in memory: call impute for each partition.")
     if rows.is_distributed:
@@ -141,7 +142,7 @@ def impute(model: Any, rows: Rows, dtype: np.dtype[Any], n_draws: int | None) ->
     return to_device_of(out, rows.device_template) if is_elsewhere else out
 
 
-def _filled(
+def _fill(
     completion: Completion,
     dtype: np.dtype[Any],
     n_draws: int | None,
@@ -197,18 +198,13 @@ def regress(model: Any, columns: Any, values: Any) -> Regression:
     others = _other_columns(model.n_features_in_, given)
     if len(given) == 1 and np.ndim(values) == 1 and not hasattr(values, "columns"):
         values = np.asarray(values).reshape(-1, 1)
-    rows = open_rows(values)
+    known = marginal(model, columns)
+    if not hasattr(values, "columns"):
+        # An array has no names, and none are asked for.
+        vars(known).pop("feature_names_in_", None)
+    rows = open_input(known, values, reset=False, once=True)
     if rows.is_distributed or rows.is_sparse:
         raise TypeError("values must be dense, and not of Dask: call regress for each partition.")
-    if rows.n_features != len(given):
-        raise ValueError(f"values must have the {len(given)} columns that are given; got {rows.n_features}.")
-    known = getattr(model, "feature_names_in_", None)
-    expected = None if known is None else [str(known[column]) for column in given]
-    if expected is not None and rows.names is not None and list(rows.names) != expected:
-        raise ValueError(
-            f"The columns that are given are {', '.join(expected)[:200]}; those of values are "
-            f"{', '.join(rows.names)[:200]}."
-        )
 
     def described(block: Array) -> Array:
         full = np.full((len(block), model.n_features_in_), np.nan)

@@ -17,7 +17,7 @@ from apolar._core import compiled
 from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.constants import MIN_PART, MIN_SCATTER, MIN_WEIGHT
 from apolar._core.settings import SETTINGS
-from apolar.mixture import m_steps
+from apolar.mixture import sharing
 from apolar.mixture.parameters import AnyParameters, SufficientStats, WhitenedParameters
 from apolar.mixture.storage import LOG_2PI, Covariances
 
@@ -89,7 +89,7 @@ class Family(Covariances):
     shared : frozenset of str
         Which of "volume", "shape" and "orientation" are the same in all components.
     estimate : callable or None
-        The M-step of covariances that share a part, see `apolar.mixture.m_steps`: it takes the family,
+        The M-step of covariances that share a part, see `apolar.mixture.sharing`: it takes the family,
         scatters and divisors per component, and covariances to start from or None.
     frame : ndarray, shape (n_features, n_features), or None
         The map from the coordinates of the covariances to the units of the data, x -> x frame, up to a
@@ -477,10 +477,8 @@ class Family(Covariances):
         covariances : ndarray
             Of the mixture. If its components share a covariance, merged components keep it.
         """
-        if not self.shares_covariance:
-            return self.untied.m_step(stats, None)
-        counts = stats.counts
-        return WhitenedParameters(counts / counts.sum(), stats.first / counts[:, None], covariances)
+        merged = self.untied.m_step(stats, None)
+        return replace(merged, covariances=covariances) if self.shares_covariance else merged
 
 
 @functools.lru_cache(maxsize=64)
@@ -517,7 +515,7 @@ def _entry(code: str, words: str, name: str = "", estimate: Estimate | None = No
     return Family(name or code, code, words, n_axes, shared, estimate)
 
 
-# A new family is an entry of FAMILIES and, if it shares a part of the covariances, a function as in m_steps.
+# A new family is an entry of FAMILIES and, if it shares a part of the covariances, a function as in sharing.
 _ALL = (
     _entry("VVV", "stretched in any direction, each in its own way", "full"),
     _entry("EEE", "stretched in any direction, all in the same way", "tied"),
@@ -528,42 +526,42 @@ _ALL = (
     _entry(
         "VEI",
         "stretched along the columns in the same proportions, each with its own size",
-        estimate=m_steps.multiples_of_one,
+        estimate=sharing.multiples_of_one,
     ),
     _entry(
         "EVI",
         "stretched along the columns, each in its own proportions, all of the same volume",
-        estimate=m_steps.covariances_of_one_volume,
+        estimate=sharing.covariances_of_one_volume,
     ),
     _entry(
         "VEE",
         "stretched in any direction, all in the same way but each with its own size",
-        estimate=m_steps.multiples_of_one,
+        estimate=sharing.multiples_of_one,
     ),
     _entry(
         "EVE",
         "stretched along the same axes, each in its own proportions, all of the same volume",
-        estimate=m_steps.rotated_variances,
+        estimate=sharing.rotated_variances,
     ),
     _entry(
         "VVE",
         "stretched along the same axes, each in its own way",
-        estimate=m_steps.rotated_variances,
+        estimate=sharing.rotated_variances,
     ),
     _entry(
         "EEV",
         "of the same size and shape, each turned in its own way",
-        estimate=m_steps.rotated_variances,
+        estimate=sharing.rotated_variances,
     ),
     _entry(
         "VEV",
         "of the same shape, each with its own size and turned in its own way",
-        estimate=m_steps.rotated_variances,
+        estimate=sharing.rotated_variances,
     ),
     _entry(
         "EVV",
         "stretched in any direction, each in its own way, all of the same volume",
-        estimate=m_steps.covariances_of_one_volume,
+        estimate=sharing.covariances_of_one_volume,
     ),
 )
 

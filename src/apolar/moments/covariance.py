@@ -13,7 +13,7 @@ from apolar._core.arrays import Array
 from apolar._core.namespaces import DeviceCopies
 from apolar._core.range_finder import leading_eigenvectors
 from apolar.data import Rows, on_checked, thread_scratch
-from apolar.data.rows import DENSE_COLUMNS, RowFunction
+from apolar.data.chunks import RowFunction
 from apolar.exceptions import ColumnError
 from apolar.moments import device_sums
 from apolar.moments.sums import (
@@ -169,7 +169,7 @@ def _weigh_rows(block: Any, weights: Any) -> Any:
 
 def _shift(rows: Rows, allows_missing: bool) -> DeviceCopies | None:
     """Return the mean of the first block if a column is so far from zero that sums about zero lose digits."""
-    if rows.is_sparse and rows.n_features > DENSE_COLUMNS:
+    if rows.is_wide:
         return None
 
     def sums(block: Any, weights: Any) -> list[Any]:
@@ -199,8 +199,7 @@ def shift_and_offset(rows: Rows, mean: Array, variance: float) -> tuple[DeviceCo
     offset : ndarray, shape (n_features,)
         The mean minus the shift.
     """
-    is_wide = rows.is_sparse and rows.n_features > DENSE_COLUMNS
-    if is_wide or not float(mean @ mean) > MAX_SQUARED_RATIO * variance:
+    if rows.is_wide or not float(mean @ mean) > MAX_SQUARED_RATIO * variance:
         return None, mean
     return DeviceCopies(mean), np.zeros_like(mean)
 

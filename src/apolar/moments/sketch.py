@@ -325,4 +325,6 @@ def _checked_frame(frame: Any, n_features: int) -> Array:
 
 
 def _same_frame(a: Array | None, b: Array | None) -> bool:
-    return a is b or (np.shape(a) == np.shape(b) != () and bool(np.allclose(a, b, atol=1e-12)))
+    if a is None or b is None:
+        return a is b
+    return a.shape == b.shape and bool(np.allclose(a, b, atol=1e-12))

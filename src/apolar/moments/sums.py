@@ -108,8 +108,8 @@ class MomentSums:
     @property
     def is_finite(self) -> bool:
         """Whether all sums are finite."""
-        sums = (self.weight, self.first, self.second, self.square_times, *self.powers)
-        return all(bool(np.all(np.isfinite(value))) for value in sums)
+        sums: tuple[Any, ...] = (self.first, self.second, self.square_times, *self.powers)
+        return all(bool(np.all(np.isfinite(value))) for value in (self.weight, *sums))
 
     def about(self, centre: Array) -> MomentSums:
         """Return the sums about another centre."""

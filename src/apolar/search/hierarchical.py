@@ -8,7 +8,7 @@ from apolar._core import compiled
 from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.checks import check_integer, one_of
 
-CRITERIA = ("VII", "EII")
+TREE_FAMILIES = ("VII", "EII")
 TRANSFORMS = (None, "svd")
 
 # The most rows of a tree: its time, and the memory under "EII", grow with the square of the rows.
@@ -116,7 +116,7 @@ def merge_tree(
     >>> tree.labels(2)
     array([0, 1, 0, 1])
     """
-    one_of(criterion, "criterion", CRITERIA)
+    one_of(criterion, "criterion", TREE_FAMILIES)
     one_of(transform, "transform", TRANSFORMS)
     n_samples = len(X)
     if n_samples > MAX_ROWS:
