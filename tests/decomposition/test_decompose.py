@@ -242,7 +242,7 @@ def test_condition_is_the_same_dense_and_matrix_free(monkeypatch):
     points = random_terms(6, 5, 3)[1]
     waring = apolar.Waring(np.ones(5), points, 3)
     dense = waring.condition
-    tune(monkeypatch, "terms", condition_work=0)
+    tune(monkeypatch, "terms", rank_work=0)
     assert apolar.Waring(np.ones(5), points, 3).condition == pytest.approx(dense, rel=1e-2)
     assert apolar.Waring(np.ones(3), random_terms(2, 3, 0)[1], 3).condition == np.inf
     twice = np.concatenate([points, points[:1]])
