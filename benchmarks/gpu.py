@@ -9,7 +9,7 @@ import numpy as np
 
 import apolar
 from apolar.data import open_rows
-from apolar.em.kernels import triton
+from apolar.em import kernel_block
 from apolar.em.problem import Problem
 from apolar.estimator.fitted import FittedState
 from apolar.mixture.families import family
@@ -74,11 +74,11 @@ def plain_step(X: Any, means: Any, variances: Any, weights: Any) -> tuple[Any, .
 
 def without_kernels(call: Callable[[], Any], repeats: int = 5) -> tuple[float, float]:
     """Return the times of calls without the kernels of EM."""
-    is_fused, triton.is_fused = triton.is_fused, lambda *_: False
+    is_fused, kernel_block.is_fused = kernel_block.is_fused, lambda *_: False
     try:
         return milliseconds(call, repeats)
     finally:
-        triton.is_fused = is_fused
+        kernel_block.is_fused = is_fused
 
 
 def fit(data: Any, covariance_type: str = "spherical") -> apolar.GaussianMixture:

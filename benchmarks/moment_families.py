@@ -8,10 +8,11 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 import apolar
+from apolar.mixture.families import family as family_of
+from apolar.mixture.parameters import MixtureParameters
 from apolar.moments import CentralMoments, central_moments
-from apolar.recovery.families import family_mixture, needed_order
-from apolar.recovery.gaussian_moments import Mixture, mixture_moments, monomial_table
-from apolar.recovery.moment_fit import EXACT
+from apolar.recovery.family_mixtures import family_mixture, needed_order
+from apolar.recovery.gaussian_moments import component_moments, of_degree
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import dense_positions
 from benchmarks import problems
@@ -28,7 +29,9 @@ SEEDS = range(20)
 N_POINTS = 20_000
 
 
-def random_mixture(family: str, n_features: int, n_components: int, gap: float, seed: Any) -> Mixture:
+def random_mixture(
+    family: str, n_features: int, n_components: int, gap: float, seed: Any
+) -> MixtureParameters:
     """Return a mixture whose nearest means are `gap` deviations apart."""
     rng = np.random.default_rng(seed)
     weights = rng.dirichlet(np.full(n_components, 5.0))
@@ -37,36 +40,36 @@ def random_mixture(family: str, n_features: int, n_components: int, gap: float, 
     distances = np.linalg.norm(means[:, None] - means, axis=2)
     means *= gap / distances[np.triu_indices(n_components, 1)].min()
     spread = np.exp(rng.uniform(-0.5, 0.5, (n_components, n_features)) * np.log(3.0))
-    if family == "diag":
-        return Mixture(weights, means, spread)
     if family == "spherical":
-        return Mixture(weights, means, np.repeat(spread[:, :1], n_features, axis=1))
+        spread[:] = spread[:, :1]
+    if family in ("diag", "spherical"):
+        return MixtureParameters(weights, means, spread[:, None] * np.eye(n_features))
     rotations = np.linalg.qr(rng.standard_normal((n_components, n_features, n_features)))[0]
     matrices = (rotations * spread[:, None]) @ rotations.swapaxes(1, 2)
     matrices = np.repeat(matrices[:1], n_components, axis=0) if family == "tied" else matrices
-    return Mixture(weights, means, matrices)
+    return MixtureParameters(weights, means, matrices)
 
 
-def drawn(mixture: Mixture, n_rows: int, rng: np.random.Generator) -> np.ndarray:
+def drawn(mixture: MixtureParameters, n_rows: int, rng: np.random.Generator) -> np.ndarray:
     """Return rows of a mixture."""
     labels = rng.choice(len(mixture.weights), n_rows, p=mixture.weights)
     noise = rng.standard_normal((n_rows, mixture.means.shape[1]))
     return mixture.means[labels] + np.einsum(
-        "nij,nj->ni", np.linalg.cholesky(mixture.matrices)[labels], noise
+        "nij,nj->ni", np.linalg.cholesky(mixture.covariances)[labels], noise
     )
 
 
-def log_density(X: np.ndarray, mixture: Mixture) -> np.ndarray:
+def log_density(X: np.ndarray, mixture: MixtureParameters) -> np.ndarray:
     """Return the log-density of each row."""
     logits = []
-    for weight, mean, matrix in zip(mixture.weights, mixture.means, mixture.matrices, strict=True):
+    for weight, mean, matrix in zip(mixture.weights, mixture.means, mixture.covariances, strict=True):
         root = np.linalg.cholesky(matrix)
         squares = (np.linalg.solve(root, (X - mean).T) ** 2).sum(axis=0)
         logits.append(np.log(weight) - 0.5 * squares - np.log(np.diag(root)).sum())
     return np.logaddexp.reduce(logits, axis=0)
 
 
-def divergence(truth: Mixture, found: Mixture) -> float:
+def divergence(truth: MixtureParameters, found: MixtureParameters) -> float:
     """Return the Kullback-Leibler divergence of a mixture from the truth, in nats per row."""
     X = drawn(truth, N_POINTS, np.random.default_rng(99))
     ratio = log_density(X, found) - log_density(X, truth)
@@ -74,22 +77,18 @@ def divergence(truth: Mixture, found: Mixture) -> float:
     return float(np.mean(np.expm1(ratio) - ratio))
 
 
-def as_mixture(found: Any, family: str) -> Mixture:
+def as_mixture(found: Any, family: str) -> MixtureParameters:
     """Return what was found, a GaussianMixture or a MomentMixture, with all covariances."""
     weights, means, covariances = (
         np.asarray(getattr(found, name, getattr(found, f"{name}_", None)))
         for name in ("weights", "means", "covariances")
     )
-    if family == "tied":
-        covariances = np.repeat(covariances[None], len(weights), axis=0)
-    elif family == "spherical":
-        covariances = np.repeat(covariances[:, None], means.shape[1], axis=1)
-    return Mixture(weights, means, covariances)
+    return MixtureParameters(weights, means, family_of(family).matrices(covariances, *means.shape))
 
 
-def from_truth(X: np.ndarray, truth: Mixture, family: str) -> apolar.GaussianMixture:
+def from_truth(X: np.ndarray, truth: MixtureParameters, family: str) -> apolar.GaussianMixture:
     """Return maximum likelihood, from the truth."""
-    precisions = np.linalg.inv(truth.matrices)
+    precisions = np.linalg.inv(truth.covariances)
     given = {
         "full": precisions, "tied": precisions[0], "diag": np.einsum("kii->ki", precisions),
         "spherical": precisions[:, 0, 0],
@@ -101,23 +100,23 @@ def from_truth(X: np.ndarray, truth: Mixture, family: str) -> apolar.GaussianMix
     return gm.fit(X)
 
 
-def population(truth: Mixture, order: int) -> CentralMoments:
+def population(truth: MixtureParameters, order: int) -> CentralMoments:
     """Return the moments of a mixture itself."""
     mean = truth.weights @ truth.means
-    moments = mixture_moments(Mixture(truth.weights, truth.means - mean, truth.covariances), order)
-    table, m = monomial_table(len(mean), order), len(mean)
-    tensors = [SymmetricTensor(d, m, moments[table.degree(d)]) for d in range(3, order + 1)]
-    covariance = moments[table.degree(2)][dense_positions(m, 2)]
+    centred = MixtureParameters(truth.weights, truth.means - mean, truth.covariances)
+    moments, m = truth.weights @ component_moments(centred, order), len(mean)
+    tensors = [SymmetricTensor(d, m, moments[of_degree(m, d)]) for d in range(3, order + 1)]
+    covariance = moments[of_degree(m, 2)][dense_positions(m, 2)]
     traces = np.einsum("aab->b", tensors[0].to_dense())
-    return CentralMoments(EXACT, mean, covariance, tensors[0], traces, None, tuple(tensors[1:]))
+    return CentralMoments(1e18, mean, covariance, tensors[0], traces, None, tuple(tensors[1:]))
 
 
-def largest_error(truth: Mixture, found: Mixture) -> float:
+def largest_error(truth: MixtureParameters, found: MixtureParameters) -> float:
     """Return the largest error of a parameter, components matched by their means."""
     _, order = linear_sum_assignment(((truth.means[:, None] - found.means) ** 2).sum(axis=2))
     errors = (
         truth.weights - found.weights[order], truth.means - found.means[order],
-        truth.matrices - found.matrices[order],
+        truth.covariances - found.covariances[order],
     )  # fmt: skip
     return max(float(np.abs(error).max()) for error in errors)
 

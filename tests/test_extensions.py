@@ -200,7 +200,7 @@ class QueriedRows(Rows):
 
 
 def test_a_backend(monkeypatch):
-    kind = SourceKind(lambda X: isinstance(X, Database), lambda X, _: QueriedRows(X))
+    kind = SourceKind(lambda X: isinstance(X, Database), QueriedRows)
     # Before more general kinds, as the table asks for.
     monkeypatch.setattr("apolar.data.sources.SOURCES", {"database": kind, **SOURCES})
     database = Database(X)

@@ -27,22 +27,18 @@ def fresh(**environment):
     )
 
 
-def test_versions_libraries_threads_and_kernels_are_shown(capsys):
+def test_versions_libraries_threads_and_kernels_are_shown(capsys, monkeypatch):
+    monkeypatch.setattr("apolar.versions.OPTIONAL", ("no-such-library",))
     apolar.show_versions()
     text = capsys.readouterr().out
     shown = dict(entries(text))
     assert shown["version"] == apolar.__version__
     assert shown["numpy"] == np.__version__
+    assert shown["no-such-library"] == "not installed"
     assert shown["threads"] == str(default_threads())
     assert shown["kernels"].split()[0] == compiled.kernels_in_use()
     assert shown["Python"].startswith(sys.version.split()[0])
     assert any(name == "blas" for name, _ in entries(text))
-
-
-def test_what_is_not_installed_is_said_to_be(capsys, monkeypatch):
-    monkeypatch.setattr("apolar.versions.OPTIONAL", ("no-such-library",))
-    apolar.show_versions()
-    assert dict(entries(capsys.readouterr().out))["no-such-library"] == "not installed"
 
 
 def test_the_command_line_shows_them_with_verbose():

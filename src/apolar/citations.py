@@ -82,7 +82,8 @@ def _keys(result: Any) -> list[str]:
         keys += _PRIORS[getattr(result, "shrinkage_", 0.0) > 0] if has_prior else ()
         return [*keys, "nocedal2006"]
     if isinstance(result, SphericalMixture):
-        return ["hsu2013", "cardoso1996", "hansen1982"]
+        start = {"spherical": ["hsu2013"], "diag": ["anderson1956"]}.get(result.covariance_type, [])
+        return [*start, "cardoso1996", "hansen1982"]
     if isinstance(result, Waring):
         if result.constraint is not None:
             return list(_CONSTRAINTS.get(result.constraint, ()))

@@ -90,15 +90,6 @@ INLINE int is_form(PyObject *const *args, Form *form) {
   return 1;
 }
 
-/* Whether an array has `size` numbers for each of n, or as many for all of them; and those for one. */
-INLINE int is_once_or(Buffers *buffers, int i, isize n, isize size) {
-  return length_of(buffers, i) == size || length_of(buffers, i) == n * size;
-}
-
-INLINE const double *one_of(Buffers *buffers, int i, isize position, isize size) {
-  return values_of(buffers, i) + (length_of(buffers, i) == size ? 0 : position * size);
-}
-
 INLINE PyObject *mismatch(Buffers *buffers) {
   /* A number that could not be read has an error of its own. */
   if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "The arrays have the wrong sizes.");
@@ -122,10 +113,8 @@ INLINE double *workspace(Buffers *buffers, isize n) {
 
 /* The functions, one step each. */
 #define SMALL_FUNCTIONS(X) \
-  X(inverses) X(natural) X(merging_terms) X(log_prior) X(common_covariance) X(relative_scatter) \
-  X(gradient) X(joint_rotation) X(merge_costs) \
-  X(merge_tree) X(added_gains) X(maximising) X(family_m_step) \
-  X(plain_run)
+  X(inverses) X(natural) X(common_covariance) X(gradient) X(joint_rotation) X(merge_costs) \
+  X(merge_tree) X(added_gains) X(family_m_step) X(plain_run)
 
 #define DECLARED(name) PyObject *py_##name(PyObject *, PyObject *const *, Py_ssize_t);
 SMALL_FUNCTIONS(DECLARED)
@@ -138,8 +127,8 @@ int are_rows(Buffers *buffers, int row_stats, int weights, isize n_stats, Compar
    inverse, of that number and the next; 0, with an exception, if there is none. */
 int family_of(Buffers *buffers, PyObject *const *args, int frame, Sharing *sharing);
 
-/* What a prior adds to n mixtures, from the buffers of scatters and divisors, of that number and the next: for one
-   covariance or for all, or none; 0 if these have the wrong sizes. */
+/* What a prior adds to n mixtures, from the buffers of scatters and divisors, of that number and the next, or nothing;
+   0 if these have the wrong sizes. */
 int are_prior_sums(Buffers *buffers, int scatter, isize n, const Sharing *sharing, PriorSums *prior);
 
 #endif

@@ -1,7 +1,10 @@
-/* Axes that all components share [flury1984]: rotations in planes that bring the scatters of all components nearest to
+/* Axes that all components share [flury1986]: rotations in planes that bring the scatters of all components nearest to
    diagonal. Scatters are held with the components last, as a rotation changes two rows and two columns of all. */
 
 #include "sharing.h"
+
+/* Sweeps of rotations from each of two starts, before the better one is chosen. */
+#define FIRST_SWEEPS 10
 
 typedef struct {
   const Sharing *sharing;
@@ -69,7 +72,7 @@ INLINE double rotation_in(const Rotation *of, isize p, isize q, double *cosine) 
   }
   off *= 2.0;
   double length = hypot(on, off);
-  /* All directions of the plane are alike, up to rounding: a rotation would gain nothing, and never end. */
+  /* All directions of the plane are alike, up to rounding. */
   if (!(length > MIN_CONTRAST * size)) return 0.0;
   /* Twice the angle has cosine -on / length and sine -off / length. */
   if (on <= 0.0) {

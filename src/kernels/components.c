@@ -1,4 +1,4 @@
-/* The components of mixtures: inverses of covariances, natural parameters, prior. */
+/* The components of mixtures: inverses of covariances and natural parameters. */
 
 #include "calls.h"
 
@@ -38,53 +38,4 @@ PyObject *py_natural(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
                   values_of(&b, 3) + i * form.n_stats);
   }
   return done(&b, u, 1);
-}
-
-/* log_prior(means (n, m), covariances (n, v), added (1 or n, v), divisors (1 or n), terms (n), m, kind, shrinkage,
-   mean_divisor): minus half of (divisor + mean_divisor) log|S| + tr(S^-1 added) + shrinkage mean^t S^-1 mean. */
-PyObject *py_log_prior(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
-  Buffers b;
-  Form form;
-  if (!take(&b, args, n_args, 5, 1, 4)) return NULL;
-  double shrinkage = PyFloat_AsDouble(args[7]), mean_divisor = PyFloat_AsDouble(args[8]);
-  if (!is_form(args + 5, &form)) return mismatch(&b);
-  isize m = form.m, v = form.v, n = length_of(&b, 4);
-  if (length_of(&b, 0) != n * m || length_of(&b, 1) != n * v || !is_once_or(&b, 2, n, v) || !is_once_or(&b, 3, n, 1))
-    return mismatch(&b);
-  double *u = workspace(&b, 3 * v);
-  if (u == NULL) return NULL;
-  double *precision = u + 2 * v, log_of_det = 0.0;
-  int is_positive = 1;
-  for (isize i = 0; i < n && is_positive; i++) {
-    is_positive = invert_form(&form, values_of(&b, 1) + i * v, u, precision, &log_of_det) > 0.0;
-    if (is_positive)
-      values_of(&b, 4)[i] = log_prior_of(&form, precision, log_of_det, values_of(&b, 0) + i * m, one_of(&b, 2, i, v),
-                                         *one_of(&b, 3, i, 1) + mean_divisor, shrinkage);
-  }
-  return done(&b, u, is_positive);
-}
-
-/* Write weight times log-determinant of a component; 0 if its covariance is below the floor. */
-static int merging_term(const double *stats, double *work, isize m, double least, double *term) {
-  double *covariance = work, *u = work + m * m, count = stats[0] > MIN_WEIGHT ? stats[0] : MIN_WEIGHT;
-  scatter_of(stats, covariance, m);
-  for (isize j = 0; j < m * m; j++) covariance[j] /= count;
-  if (!(factorise(covariance, u, m) > least)) return 0;
-  *term = count * log_det(u, m);
-  return 1;
-}
-
-/* merging_terms(stats (n, n_stats), terms (n), m, least): weight times log-determinant of components. */
-PyObject *py_merging_terms(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
-  Buffers b;
-  if (!take(&b, args, n_args, 2, 1, 2)) return NULL;
-  isize m = matrix_size_of(args[2]), n = length_of(&b, 1), n_stats = 1 + m + m * (m + 1) / 2;
-  double least = PyFloat_AsDouble(args[3]);
-  if (PyErr_Occurred() || m < 1 || length_of(&b, 0) != n * n_stats) return mismatch(&b);
-  double *work = workspace(&b, 2 * m * m);
-  if (work == NULL) return NULL;
-  int is_positive = 1;
-  for (isize i = 0; i < n && is_positive; i++)
-    is_positive = merging_term(values_of(&b, 0) + i * n_stats, work, m, least, values_of(&b, 1) + i);
-  return done(&b, work, is_positive);
 }

@@ -62,8 +62,8 @@ static void full_gradient(const double *root, const double *tangents, const doub
   }
 }
 
-/* gradient(roots (n, v), tangents (n, n_tangents), stats (n, n_stats), means (n, m), added (1 or n, v) or
-   none, divisors (1 or n) or none, by_mean (n, m), by_covariance (n, n_tangents), m, kind, shrinkage, mean_divisor): the
+/* gradient(roots (n, v), tangents (n, n_tangents), stats (n, n_stats), means (n, m), added (n, v) or none,
+   divisors (n) or none, by_mean (n, m), by_covariance (n, n_tangents), m, kind, shrinkage, mean_divisor): the
    gradient of the expected objective in tangent vectors. Variances without correlations are roots^2 exp(2 tangents). */
 PyObject *py_gradient(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
@@ -76,7 +76,7 @@ PyObject *py_gradient(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
       length_of(&b, 3) != n * m || length_of(&b, 6) != n * m || length_of(&b, 7) != n * n_tangents)
     return mismatch(&b);
   int has_prior = length_of(&b, 4) > 0;
-  if (has_prior ? !is_once_or(&b, 4, n, v) || !is_once_or(&b, 5, n, 1) : length_of(&b, 5) > 0) return mismatch(&b);
+  if (length_of(&b, 4) != has_prior * n * v || length_of(&b, 5) != has_prior * n) return mismatch(&b);
   double *scatter = workspace(&b, 6 * v + 3 * m);
   if (scatter == NULL) return NULL;
   double *offset = scatter + v, *pull = offset + m, *work = pull + m;
@@ -93,8 +93,8 @@ PyObject *py_gradient(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     write_scatter(&form, stats, scatter);
     add_square(&form, scatter, offset, count);
     add_square(&form, scatter, mean, shrinkage);
-    for (isize j = 0; j < v && has_prior; j++) scatter[j] += one_of(&b, 4, i, v)[j];
-    if (has_prior) divisor += *one_of(&b, 5, i, 1);
+    for (isize j = 0; j < v && has_prior; j++) scatter[j] += values_of(&b, 4)[i * v + j];
+    if (has_prior) divisor += values_of(&b, 5)[i];
     if (form.kind == FULL) {
       full_gradient(root, tangents, scatter, pull, divisor, by_mean, by_covariance, work, m);
       continue;

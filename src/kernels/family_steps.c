@@ -4,11 +4,10 @@
 
 int family_of(Buffers *b, PyObject *const *args, int frame, Sharing *sharing) {
   const char *code = PyUnicode_AsUTF8AndSize(args[0], NULL);
-  isize m = number_of(args[1]), r = number_below(args[2], 1 << 20);
+  isize m = number_of(args[1]), r = number_below(args[2], 1 << 20), size = length_of(b, frame);
   double least = PyFloat_AsDouble(args[3]);
+  if (!PyErr_Occurred() && sharing_of(sharing, code, m, r) && sharing->form.kind == FULL) m = matrix_size_of(args[1]);
   if (PyErr_Occurred()) return 0;
-  isize size = length_of(b, frame);
-  if (sharing_of(sharing, code, m, r) && sharing->form.kind == FULL && matrix_size_of(args[1]) < 0) return 0;
   if (m < 1 || r < 1 || !sharing_of(sharing, code, m, r) || (size && size != m * m) || length_of(b, frame + 1) != size) {
     PyErr_SetString(PyExc_ValueError, "No such family, or the arrays have the wrong sizes.");
     return 0;
@@ -19,39 +18,14 @@ int family_of(Buffers *b, PyObject *const *args, int frame, Sharing *sharing) {
 }
 
 int are_prior_sums(Buffers *b, int i, isize n, const Sharing *sharing, PriorSums *prior) {
-  isize n_covariances = n * sharing->n_covariances, v = sharing->form.v;
+  isize n_covariances = n * sharing->n_covariances;
   if (!length_of(b, i)) return !length_of(b, i + 1);
-  prior->scatter = values_of(b, i), prior->scatter_stride = length_of(b, i) == v ? 0 : v;
-  prior->divisors = values_of(b, i + 1), prior->divisor_stride = length_of(b, i + 1) == 1 ? 0 : 1;
-  return is_once_or(b, i, n_covariances, v) && is_once_or(b, i + 1, n_covariances, 1);
+  prior->scatter = values_of(b, i), prior->divisors = values_of(b, i + 1);
+  return length_of(b, i) == n_covariances * sharing->form.v && length_of(b, i + 1) == n_covariances;
 }
 
-/* maximising(scatter (n, c, v), divisors (n, c), near (as scatter, or none), frame (m, m) or none, its inverse,
-   covariances (n, c, v), code, m, r, least): see `Family.covariances_maximising`. */
-PyObject *py_maximising(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
-  Buffers b;
-  Sharing sharing;
-  if (!take(&b, args, n_args, 6, 1, 4)) return NULL;
-  if (!family_of(&b, args + 6, 3, &sharing)) return failed(&b);
-  isize c = sharing.n_covariances, size = c * sharing.form.v, n = length_of(&b, 1) / c;
-  if (length_of(&b, 1) != n * c || length_of(&b, 0) != n * size || length_of(&b, 5) != n * size ||
-      (length_of(&b, 2) && length_of(&b, 2) != n * size))
-    return mismatch(&b);
-  double *scatter = workspace(&b, size + c + working_memory(&sharing));
-  if (scatter == NULL) return NULL;
-  double *divisors = scatter + size;
-  int is_positive = 1;
-  for (isize i = 0; i < n && is_positive; i++) {
-    Near near = {.start = length_of(&b, 2) ? NEAR_COVARIANCES : COLD, .covariances = values_of(&b, 2) + i * size};
-    memcpy(scatter, values_of(&b, 0) + i * size, (size_t)size * sizeof(double));
-    memcpy(divisors, values_of(&b, 1) + i * c, (size_t)c * sizeof(double));
-    is_positive = maximise(&sharing, scatter, divisors, &near, values_of(&b, 5) + i * size, divisors + c);
-  }
-  return done(&b, scatter, is_positive);
-}
-
-/* family_m_step(stats (n, r, n_stats), added (1 or n c, v) or none, divisors (1 or n c) or none, near (n, c, v) or none, frame
-   (m, m) or none, its inverse, means (n, r, m), covariances (n, c, v), code, m, r, least, shrinkage, mean_divisor) */
+/* family_m_step(stats (n, r, n_stats), added (n, c, v) or none, divisors (n, c) or none, near (n, c, v) or none, frame (m, m)
+   or none, its inverse, means (n, r, m), covariances (n, c, v), code, m, r, least, shrinkage, mean_divisor) */
 PyObject *py_family_m_step(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   Sharing sharing;
@@ -71,7 +45,7 @@ PyObject *py_family_m_step(PyObject *Py_UNUSED(module), PyObject *const *args, P
     Near near = {.start = length_of(&b, 3) ? NEAR_COVARIANCES : COLD, .covariances = values_of(&b, 3) + i * size};
     is_above = m_step_of(&sharing, values_of(&b, 0) + i * n_stats, &prior, &near, values_of(&b, 6) + i * n_means,
                          values_of(&b, 7) + i * size, work) != BELOW_FLOOR;
-    if (prior.scatter) prior.scatter += c * prior.scatter_stride, prior.divisors += c * prior.divisor_stride;
+    if (prior.scatter) prior.scatter += size, prior.divisors += c;
   }
   return done(&b, work, is_above);
 }

@@ -36,8 +36,8 @@ static int write_naturals(const Run *run, const Components *now, double *natural
     write_natural(form, precision, log_of_det, mean, now->weights[k], natural + k * form->n_stats);
     if (!prior->scatter) continue;
     if (is_first) {
-      added = prior->scatter + k * prior->scatter_stride;
-      divisor += prior->divisors[k * prior->divisor_stride];
+      added = prior->scatter + k * v;
+      divisor += prior->divisors[k];
     }
     *log_prior += log_prior_of(form, precision, log_of_det, mean, added, divisor, prior->shrinkage);
   }
@@ -130,8 +130,8 @@ static int run_em(Run *run, Components *best, double *stats_of_best, double *res
   return status;
 }
 
-/* plain_run(columns (m, n), row weights (n) or none, added (1 or c, v) or none, divisors (1 or c) or none, frame (m, m) or none,
-   its inverse, weights (r), means (r, m), covariances (c, v), stats (r, n_stats), results (3), code, m, r, least,
+/* plain_run(columns (m, n), row weights (n) or none, added (c, v) or none, divisors (c) or none, frame (m, m) or none, its
+   inverse, weights (r), means (r, m), covariances (c, v), stats (r, n_stats), results (3), code, m, r, least,
    shrinkage, mean_divisor, constant, part_rows, n_steps, relative_tol): see `apolar.em.run`. The components are
    those of the start, and are written to; the results are log-likelihood, objective and number of passes. */
 PyObject *py_plain_run(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {

@@ -268,8 +268,8 @@ int m_step_of(const Sharing *sharing, const double *stats, const PriorSums *prio
     add_component(&sharing->form, stats + k * sharing->form.n_stats, prior, means + k * m, scatter + own * n, divisors + own, rest);
   }
   for (isize k = 0; k < n_covariances && prior->scatter; k++) {
-    for (isize j = 0; j < n; j++) scatter[k * n + j] += prior->scatter[k * prior->scatter_stride + j];
-    divisors[k] += prior->divisors[k * prior->divisor_stride];
+    for (isize j = 0; j < n; j++) scatter[k * n + j] += prior->scatter[k * n + j];
+    divisors[k] += prior->divisors[k];
   }
   if (!maximise(sharing, scatter, divisors, near, covariances, rest)) return BELOW_FLOOR;
   int status = ABOVE_FLOOR;

@@ -21,7 +21,6 @@ typedef struct {
 typedef struct {
   double shrinkage, mean_divisor;
   const double *scatter, *divisors; /* NULL without a prior */
-  isize scatter_stride, divisor_stride; /* from one covariance to the next: 0 if it adds the same to all */
 } PriorSums;
 
 /* The axes that all components share are found by iteration, which starts nowhere, from covariances, or from axes. */

@@ -1,6 +1,7 @@
 """Commands run in this process, and the labels they write."""
 
 import csv
+import json
 
 from click.testing import CliRunner
 
@@ -11,8 +12,34 @@ def run(*arguments, stdin=None):
     return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
 
 
+def succeed(*arguments, stdin=None):
+    """Run a command that ends well; return what it printed, on one line."""
+    result = run(*arguments, stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return " ".join(result.output.split())
+
+
+def answer(*arguments, stdin=None):
+    """Return the object that a command prints."""
+    return json.loads(succeed(*arguments, "--json", stdin=stdin))
+
+
+def refuse(*arguments, stdin=None):
+    """Run a command that refuses its input; return what it said, on one line."""
+    result = run(*arguments, stdin=stdin)
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.output
+    return " ".join(result.output.split())
+
+
+def names_in(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+def rows_of(path, delimiter=","):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file, delimiter=delimiter))
+
+
 def labels(path):
-    with path.open() as file:
-        return [
-            (int(row["row"]), int(row["cluster"]), float(row["probability"])) for row in csv.DictReader(file)
-        ]
+    return [(int(row["row"]), int(row["cluster"]), float(row["probability"])) for row in rows_of(path)]

@@ -1,27 +1,27 @@
-"""`apolar fit` and `select`: the files they write, and what they print."""
+"""`apolar fit` and `select`: what they print and write, and the options they share."""
 
-import csv
-import json
 import re
 
 import numpy as np
+import pytest
 
 import apolar
-from cli.commands import labels, run
+from cli.commands import answer, labels, names_in, refuse, rows_of, run, succeed
+
+NAMES = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
 
 
 def test_fit_writes_labels_model_and_report(flowers, tmp_path):
-    result = run("fit", flowers, "-k", 3, "-o", tmp_path / "out", "--label-column", "species")
-    assert result.exit_code == 0, result.output
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"labels.csv", "model.npz", "report.html"}
+    said = succeed("fit", flowers, "-k", 3, "-o", tmp_path / "out", "--label-column", "species")
+    assert names_in(tmp_path / "out") == {"labels.csv", "model.npz", "report.html"}
     assigned = labels(tmp_path / "out" / "labels.csv")
     iris = apolar.datasets.load_iris()
     model = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
     assert [cluster - 1 for _, cluster, _ in assigned] == model.predict(iris.data).tolist()
     assert [row for row, _, _ in assigned] == list(range(1, 151))
-    assert "3 clusters in 150 rows" in result.output
-    assert "adjusted Rand index 0.904" in result.output
-    assert f"BIC {model.bic(iris.data):.2f} (lower is better), 44 parameters" in result.output
+    assert "3 clusters in 150 rows" in said
+    assert "adjusted Rand index 0.904" in said
+    assert f"BIC {model.bic(iris.data):.2f} (lower is better), 44 parameters" in said
     report = (tmp_path / "out" / "report.html").read_text()
     assert "3 clusters in 150 rows" in report
     assert "versicolor" in report
@@ -29,44 +29,21 @@ def test_fit_writes_labels_model_and_report(flowers, tmp_path):
 
 def test_the_default_folder_has_the_name_of_the_table(flowers, monkeypatch):
     monkeypatch.chdir(flowers.parent)
-    result = run("fit", flowers.name, "-k", 2, "--no-report", "--covariance", "spherical")
-    assert result.exit_code == 0, result.output
-    assert {path.name for path in (flowers.parent / "apolar-flowers").iterdir()} == {
-        "labels.csv",
-        "model.npz",
-    }
-    assert "Dropped column 'species': it holds text." in result.output
+    said = succeed("fit", flowers.name, "-k", 2, "--no-report", "--covariance", "spherical")
+    assert names_in(flowers.parent / "apolar-flowers") == {"labels.csv", "model.npz"}
+    assert "Dropped column 'species': it holds text." in said
 
 
-def test_json_is_one_object(flowers, tmp_path):
-    result = run("fit", flowers, "-k", "2-3", "-o", tmp_path / "out", "--no-report", "--json")
-    assert result.exit_code == 0, result.output
-    answer = json.loads(result.output)
-    assert answer["n_components"] == 2
-    assert answer["covariance"] == "VEV"
-    assert answer["columns"] == ["sepal_length", "sepal_width", "petal_length", "petal_width"]
-    assert sum(answer["rows"]) == 150
-    assert "lowest BIC" in answer["reason"]
-    assert answer["files"]["labels"].endswith("labels.csv")
-
-
-def test_standard_input_and_chosen_columns(flowers, tmp_path):
-    text = flowers.read_text()
-    result = run(
-        "fit",
-        "-",
-        "-k",
-        2,
-        "--columns",
-        "petal_length,4",
-        "-o",
-        tmp_path / "out",
-        "--no-report",
-        "--json",
-        stdin=text,
-    )
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.output)["columns"] == ["petal_length", "petal_width"]
+def test_json_standard_input_and_chosen_columns(flowers, tmp_path):
+    options = ("--no-report", "-o", tmp_path / "out")
+    chosen = answer("fit", flowers, "-k", "2-3", *options)
+    assert (chosen["n_components"], chosen["covariance"], chosen["columns"]) == (2, "VEV", NAMES)
+    assert sum(chosen["rows"]) == 150
+    assert "lowest BIC" in chosen["reason"]
+    assert chosen["files"]["labels"].endswith("labels.csv")
+    text = flowers.read_text().replace("petal_width", '"petal,width"')
+    read = answer("fit", "-", "-k", 2, "--columns", '3,"petal,width"', *options, stdin=text)
+    assert read["columns"] == ["petal_length", "petal,width"]
 
 
 def test_rows_with_missing_values(flowers, tmp_path):
@@ -74,70 +51,216 @@ def test_rows_with_missing_values(flowers, tmp_path):
     lines[5] = ",3.6,1.4,0.2,setosa"
     lines[9] = "4.9,NA,1.5,0.1,setosa"
     flowers.write_text("\n".join(lines) + "\n")
-    result = run("fit", flowers, "-k", 2, "-o", tmp_path / "kept")
-    assert result.exit_code == 0, result.output
-    said = " ".join(result.output.split())
-    assert (
+    missing = (
         "2 of 600 values are missing (columns 'sepal_length' (1) and 'sepal_width' (1)); incomplete rows"
-        in said
     )
+    assert missing in succeed("fit", flowers, "-k", 2, "-o", tmp_path / "kept")
     assert [row for row, _, _ in labels(tmp_path / "kept" / "labels.csv")] == list(range(1, 151))
-    page = (tmp_path / "kept" / "report.html").read_text()
-    assert "2 values are missing" in page
-    result = run("fit", flowers, "-k", 2, "--json", "--standardise", "-o", tmp_path / "json", "--no-report")
-    assert json.loads(result.stdout)["n_missing"] == [1, 1, 0, 0]
-    result = run("predict", tmp_path / "kept" / "model.npz", flowers)
-    assert result.exit_code == 0, result.output
-    assert "2 of 600 values are missing" in " ".join(result.output.split())
-    assert len(re.findall(r"^\d+,\d", result.output, flags=re.MULTILINE)) == 150
-    result = run("select", flowers, "--components", "1-2", "--covariance", "diag")
-    assert "2 of 600 values are missing" in " ".join(result.output.split())
-    result = run("fit", flowers, "-k", 2, "-o", tmp_path / "out", "--drop-missing", "--no-report")
-    assert result.exit_code == 0, result.output
-    assert "Left out 2 rows with missing values." in result.output
+    assert "2 values are missing" in (tmp_path / "kept" / "report.html").read_text()
+    options = ("-o", tmp_path / "out", "--no-report")
+    assert answer("fit", flowers, "-k", 2, "--standardise", *options)["n_missing"] == [1, 1, 0, 0]
+    predicted = run("predict", tmp_path / "kept" / "model.npz", flowers).output
+    assert missing in " ".join(predicted.split())
+    assert len(re.findall(r"^\d+,\d", predicted, flags=re.MULTILINE)) == 150
+    assert missing in succeed("select", flowers, "-k", "1-2", "--covariance", "diag")
+    assert "Left out 2 rows with missing values." in succeed(
+        "fit", flowers, "-k", 2, "--drop-missing", *options
+    )
     numbers = [row for row, _, _ in labels(tmp_path / "out" / "labels.csv")]
-    assert len(numbers) == 148
-    assert 5 not in numbers
-    assert 9 not in numbers
-
-
-def test_select_prints_and_writes_a_table(flowers, tmp_path):
-    result = run("select", flowers, "--components", "1-3", "--covariance", "full", "-o", tmp_path / "out")
-    assert result.exit_code == 0, result.output
-    assert "2 full components have the lowest BIC" in result.output
-    with (tmp_path / "out" / "selection.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [row["components"] for row in rows] == ["1", "2", "3"]
-    answer = json.loads(run("select", flowers, "--components", "2", "--covariance", "diag", "--json").output)
-    assert answer["best"] == {"covariance": "diag", "components": 2}
-
-
-def test_select_by_evidence(flowers):
-    options = ("--components", "1-4", "--covariance", "full", "--criterion", "evidence")
-    answer = json.loads(run("select", flowers, *options, "--json").output)
-    lowest = min(answer["table"], key=lambda row: row["evidence"])
-    assert answer["best"] == {"covariance": "full", "components": lowest["components"]}
-    assert answer["criterion"] == "evidence"
-    assert "the lowest -2 log evidence" in answer["reason"]
-    assert "-2 log evidence" in run("select", flowers, *options).output
+    assert numbers == [row for row in range(1, 151) if row not in (5, 9)]
 
 
 def test_rows_without_a_class_do_not_count(flowers, tmp_path):
     lines = flowers.read_text().splitlines()
-    for number in range(1, 13):
-        lines[number] = lines[number].rsplit(",", 1)[0] + ","
+    lines[1:13] = [line.rsplit(",", 1)[0] + "," for line in lines[1:13]]
     flowers.write_text("\n".join(lines) + "\n")
-    result = run("fit", flowers, "-k", 3, "--label-column", "species", "-o", tmp_path / "o")
-    assert result.exit_code == 0, result.output
-    assert "5 of 138 rows (3.6%)" in result.output
-    assert "The class of 12 rows is not known." in result.output
+    said = succeed("fit", flowers, "-k", 3, "--label-column", "species", "-o", tmp_path / "o")
+    assert "5 of 138 rows (3.6%)" in said
+    assert "The class of 12 rows is not known." in said
 
 
-def test_a_comma_in_the_name_of_a_column(tmp_path):
+# --- columns --------------------------------------------------------------------------------------
+
+
+def test_fit_leaves_columns_out_and_says_so(tmp_path):
+    people = tmp_path / "people.csv"
+    rows = apolar.datasets.load_iris().data.tolist()
+    lines = [f"{i},{','.join(map(str, row))},{i % 2},7,2020-01-{1 + i % 28:02}" for i, row in enumerate(rows)]
+    people.write_text("\n".join(["id,a,b,c,d,sex,flat,when", *lines]))
+    said = succeed("fit", people, "-k", 3, "-o", tmp_path / "o")
+    page = (tmp_path / "o" / "report.html").read_text().replace("&#39;", "'")
+    for note in (
+        "Dropped column 'when': it holds dates.",
+        "Dropped column 'id': it numbers the rows. Use --keep id to include it.",
+        "Dropped column 'sex': it has only 2 distinct values. Use --keep sex to include it.",
+        "Dropped column 'flat': it is constant. Use --keep flat to include it.",
+    ):
+        assert said.count(note) == 1
+        assert note in page
+    # The model finds its columns by name, and says nothing of the others.
+    model = tmp_path / "o" / "model.npz"
+    assert apolar.GaussianMixture.load(model).feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    assert succeed("predict", model, people, "-o", tmp_path / "l.csv") == f"150 rows: {tmp_path / 'l.csv'}"
+    assert labels(tmp_path / "l.csv") == labels(tmp_path / "o" / "labels.csv")
+
+
+def test_constant_columns_do_not_change_the_choice(tmp_path):
+    """With three constant columns one component was chosen, with very strong evidence."""
+    X = apolar.datasets.load_iris().data
+    answers = []
+    for table, names in ((X, "a,b,c,d"), (np.column_stack([X, np.ones((150, 3))]), "a,b,c,d,e,f,g")):
+        np.savetxt(tmp_path / "t.csv", table, delimiter=",", header=names, comments="", fmt="%.17g")
+        answers.append(answer("select", tmp_path / "t.csv", "-k", "1-3", "--covariance", "VEV"))
+    assert answers[0]["best"] == answers[1]["best"]
+    assert answers[1]["best"]["components"] > 1
+    assert len(answers[1]["notes"]) == 3
+
+
+# --- selection ------------------------------------------------------------------------------------
+
+
+def test_select_prints_and_writes_a_table(flowers, tmp_path):
+    said = succeed("select", flowers, "-k", "1-3", "--covariance", "full", "-o", tmp_path / "out")
+    assert "2 full components have the lowest BIC" in said
+    assert [row["components"] for row in rows_of(tmp_path / "out" / "selection.csv")] == ["1", "2", "3"]
+    chosen = answer("select", flowers, "-k", "2", "--covariance", "diag")
+    assert chosen["best"] == {"covariance": "diag", "components": 2}
+
+
+def test_select_by_evidence(flowers):
+    options = ("-k", "1-4", "--covariance", "full", "--criterion", "evidence")
+    chosen = answer("select", flowers, *options)
+    lowest = min(chosen["table"], key=lambda row: row["evidence"])
+    assert chosen["best"] == {"covariance": "full", "components": lowest["components"]}
+    assert chosen["criterion"] == "evidence"
+    assert "the lowest -2 log evidence" in chosen["reason"]
+
+
+def test_fit_and_select_take_the_same_options(flowers, tmp_path):
+    options = [
+        "-k",
+        "2,3",
+        "--covariance",
+        "diag,EEE",
+        "--covariance",
+        "VVI",
+        "--criterion",
+        "icl",
+        "--seed",
+        1,
+    ]
+    chosen = answer("select", flowers, *options)
+    kinds = [(row["covariance"], row["components"]) for row in chosen["table"]]
+    assert kinds == [("diag", 2), ("diag", 3), ("EEE", 2), ("EEE", 3)]
+    fitted = answer("fit", flowers, *options, "--no-report", "-o", tmp_path / "o")
+    assert {"covariance": fitted["covariance"], "components": fitted["n_components"]} == chosen["best"]
+    assert "lowest ICL" in fitted["reason"]
+    assert fitted["reason"] == chosen["reason"]
+    assert min(row["icl"] for row in chosen["table"]) == pytest.approx(fitted["icl"], abs=1e-3)
+
+
+def test_several_forms_with_one_number(flowers, tmp_path):
+    options = ("-k", 3, "--covariance", "spherical,full", "--no-report", "-o", tmp_path / "o")
+    fitted = answer("fit", flowers, *options)
+    assert fitted["covariance"] == "full"
+    assert "below 3 spherical components" in fitted["reason"]
+
+
+def test_all_forms(flowers):
+    options = ("select", flowers, "-k", 1, "--covariance")
+    assert len(answer(*options, "all")["table"]) == 14
+    assert len(answer(*options, "all", "--columns", "1")["table"]) == 2
+    assert answer(*options, "vvv")["best"]["covariance"] == "VVV"
+    assert "'round' is not one of 'full'" in refuse(*options, "full,round")
+
+
+def test_criteria_of_standardised_columns_are_in_the_units_of_the_table(flowers, tmp_path):
+    options = ("-k", "2-3", "--covariance", "full")
+    plain, scaled = answer("select", flowers, *options), answer("select", flowers, *options, "--standardise")
+    # Full covariances follow the units: so the fits are the same, and the numbers must be.
+    for ours, theirs in zip(plain["table"], scaled["table"], strict=True):
+        for name in ("log_likelihood", "bic", "aic", "icl"):
+            assert ours[name] == pytest.approx(theirs[name], abs=0.01)
+    assert scaled["reason"].startswith("2 full components have the lowest BIC, 574.0")
+    fitted = answer("fit", flowers, *options, "--standardise", "--no-report", "-o", tmp_path / "o")
+    assert fitted["bic"] == pytest.approx(scaled["table"][0]["bic"], abs=0.01)
+    assert fitted["reason"] == scaled["reason"]
+
+
+def test_bounds_of_pruned_candidates_do_not_depend_on_units(flowers):
+    options = ("-k", "1-4", "--covariance", "full,tied_spherical,tied_diag")
+    plain, scaled = answer("select", flowers, *options), answer("select", flowers, *options, "--standardise")
+    behind = [
+        {(row["covariance"], row["components"]): row["dropped"] for row in chosen["table"] if row["dropped"]}
+        for chosen in (plain, scaled)
+    ]
+    both = behind[0].keys() & behind[1].keys() - {("tied_spherical", k) for k in range(5)}
+    assert both
+    for key in both:
+        values = [float(found[key].removeprefix("at least ").split()[0]) for found in behind]
+        assert values[0] == pytest.approx(values[1], abs=1.0)
+
+
+# --- noise ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def noisy(tmp_path):
+    """Two clusters of 120 rows, and 24 rows of noise."""
     rng = np.random.default_rng(0)
-    rows = "\n".join(f"{x},{y},{z}" for x, y, z in rng.standard_normal((30, 3)).round(4))
-    (tmp_path / "t.csv").write_text('"a,b",c,d\n' + rows + "\n")
-    options = ("-k", 1, "--no-report", "-o", tmp_path / "o", "--json")
-    result = run("fit", tmp_path / "t.csv", "--columns", '"a,b",d', *options)
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.output)["columns"] == ["a,b", "d"]
+    kinds = np.arange(240) % 2
+    X = np.array([[0.0, 0, 0], [9, 4, 1]])[kinds] + rng.standard_normal((240, 3))
+    X = np.vstack([X, rng.uniform(X.min(axis=0) - 6, X.max(axis=0) + 6, (24, 3))])
+    path = tmp_path / "points.csv"
+    names = ["one", "two"]
+    lines = [f"{x},{y},{z},{names[i % 2] if i < 240 else 'none'}" for i, (x, y, z) in enumerate(X.tolist())]
+    path.write_text("\n".join(["a,b,c,kind", *lines]) + "\n")
+    return path, X
+
+
+@pytest.mark.parametrize("option", [["--noise"], ["--noise", "0.1"], ["--noise=0.1", "--standardise"]])
+def test_rows_of_noise_have_the_label_minus_one(noisy, tmp_path, option):
+    path, X = noisy
+    out = tmp_path / "out"
+    options = ("-k", 2, *option, "--covariance", "diag", "--label-column", "kind", "-o", out)
+    printed = run("fit", path, *options).output
+    clusters = np.array([cluster for _, cluster, _ in labels(out / "labels.csv")])
+    assert set(clusters) == {-1, 1, 2}
+    n_noise = int(np.sum(clusters == -1))
+    assert np.mean(clusters[240:] == -1) > 0.85
+    assert np.mean(clusters[:240] == -1) < 0.02
+    model = apolar.GaussianMixture.load(out / "model.npz")
+    model.__dict__.pop("feature_names_in_")
+    expected = model.predict(X)
+    np.testing.assert_array_equal(clusters, np.where(expected < 0, -1, expected + 1))
+    assert f"{n_noise} rows" in printed
+    assert any(line.split()[:2] == ["noise", str(n_noise)] for line in printed.splitlines())
+    summary = (out / "report.html").read_text().partition('id="summary"')[2].partition("</table>")[0]
+    assert f"noise</span></th><td>{n_noise}</td>" in summary
+    predicted = run("predict", out / "model.npz", path)
+    assert sum(",-1," in line for line in predicted.output.splitlines()) == n_noise
+    assert answer("predict", out / "model.npz", path)["cluster"] == clusters.tolist()
+
+
+def test_json_has_the_noise(noisy, tmp_path):
+    options = ("fit", noisy[0], "-k", 2, "--no-report", "-o", tmp_path / "o")
+    found = answer(*options, "--noise")
+    assert found["noise_weight"] == pytest.approx(24 / 264, abs=0.04)
+    assert sum(found["rows"]) + found["noise_rows"] == 264
+    without = answer(*options)
+    assert (without["noise_rows"], without["noise_weight"]) == (0, 0)
+
+
+def test_select_compares_mixtures_with_noise(noisy):
+    arguments = ("select", noisy[0], "-k", "1-3", "--covariance", "diag")
+    with_noise, without = answer(*arguments, "--noise"), answer(*arguments)
+    assert with_noise["best"]["components"] == 2
+    parameters = [[row["parameters"] for row in chosen["table"]] for chosen in (with_noise, without)]
+    np.testing.assert_array_equal(np.subtract(*parameters), 2)
+
+
+@pytest.mark.parametrize("fraction", ["0", "1", "much"])
+def test_a_fraction_is_between_zero_and_one(flowers, fraction):
+    for option in ("--noise", "--outliers"):
+        said = refuse("fit", flowers, "-k", 2, f"{option}={fraction}")
+        assert f"{option} takes a fraction between 0 and 1" in said

@@ -1,23 +1,17 @@
-"""Labels with all probabilities, the table with clusters at its right, and lists of outliers."""
+"""Labels with all probabilities, the table with clusters at its right, lists of outliers; several files."""
 
 import csv
-import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
+import xlsxwriter
 
 import apolar
 from apolar.cli.tables import read_table
-from cli.commands import labels, run
-
-pa = pytest.importorskip("pyarrow")
+from cli.commands import answer, labels, refuse, rows_of, run, succeed
 
 NEW = ["cluster", "p1", "p2", "outlier"]
-
-
-def rows_of(path, delimiter=","):
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file, delimiter=delimiter))
 
 
 @pytest.fixture
@@ -28,18 +22,18 @@ def points():
     return X.round(3)
 
 
-def fitted(tmp_path, name, text, *options):
+def fit_to(tmp_path, name, text, *options):
     path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    command = ("fit", path, "-k", 2, "--covariance", "tied", "--no-report", "--append", "-o", tmp_path / "o")
-    result = run(*command, *options)
-    assert result.exit_code == 0, result.output
-    return result
+    return succeed(
+        *("fit", path, "-k", 2, "--covariance", "tied", "--no-report", "--append", "-o", tmp_path / "o"),
+        *options,
+    )
 
 
 def test_labels_have_the_probability_of_every_cluster(flowers, tmp_path):
     out = tmp_path / "out"
-    assert run("fit", flowers, "-k", 3, "--no-report", "-o", out).exit_code == 0
+    succeed("fit", flowers, "-k", 3, "--no-report", "-o", out)
     rows = rows_of(out / "labels.csv")
     assert list(rows[0]) == ["row", "cluster", "probability", "outlier", "p1", "p2", "p3"]
     iris = apolar.datasets.load_iris()
@@ -51,27 +45,20 @@ def test_labels_have_the_probability_of_every_cluster(flowers, tmp_path):
 
 def test_noise_has_its_own_probability(points, tmp_path):
     text = "x,y\n" + "\n".join(f"{x},{y}" for x, y in points)
-    fitted(tmp_path, "t.csv", text, "--noise")
+    fit_to(tmp_path, "t.csv", text, "--noise")
     rows = rows_of(tmp_path / "o" / "labels.csv")
     assert list(rows[0])[4:] == ["p1", "p2", "p_noise"]
     assert rows[60]["cluster"] == "-1"
     assert float(rows[60]["p_noise"]) > 0.99
-    assert list(rows_of(tmp_path / "o" / "table.csv")[0]) == [
-        "x",
-        "y",
-        "cluster",
-        "p1",
-        "p2",
-        "p_noise",
-        "outlier",
-    ]
+    names = ["x", "y", "cluster", "p1", "p2", "p_noise", "outlier"]
+    assert list(rows_of(tmp_path / "o" / "table.csv")[0]) == names
 
 
 def test_a_table_keeps_its_text_and_its_rows(tmp_path, points):
     lines = [f'"n {i}, ""{i}""";{x:+.3f};{y:.4e}' for i, (x, y) in enumerate(points)]
     lines[3] = '"two\nlines";;1.5'
     text = "# above\nname;x;cluster\n" + "\n\n".join(lines) + "\n"
-    fitted(tmp_path, "t.csv", text, "--drop-missing")
+    fit_to(tmp_path, "t.csv", text, "--drop-missing")
     written = (tmp_path / "o" / "table.csv").read_text()
     again = text.removeprefix("# above\n").replace("\n\n", "\n").rstrip("\n")
     # Each line begins as it did; of a row that was left out, the new cells are empty.
@@ -98,7 +85,7 @@ def test_ways_to_write_a_table(tmp_path, points, kind):
         lines = [f"r{i},{a},{b}" for i, (a, b) in enumerate(points)]
     else:
         lines = [f"{a},{b}" + "," * (kind == "trailing") for a, b in points]
-    fitted(tmp_path, "t.csv", "\n".join(lines if names is None else [names, *lines]) + "\n")
+    fit_to(tmp_path, "t.csv", "\n".join(lines if names is None else [names, *lines]) + "\n")
     written = (tmp_path / "o" / "table.csv").read_text().splitlines()
     assert (
         written[0]
@@ -130,7 +117,7 @@ def test_tables_that_are_no_text_become_csv(tmp_path, points, suffix):
         np.save(path, points)
     else:
         (parquet.write_table if suffix == "parquet" else feather.write_feather)(table, path)
-    fitted(tmp_path, f"t.{suffix}", path.read_bytes())
+    fit_to(tmp_path, f"t.{suffix}", path.read_bytes())
     rows = rows_of(tmp_path / "o" / "table.csv")
     names = ["x1", "x2"] if suffix == "npy" else ["x", "name", "y"]
     assert list(rows[0]) == [*names, *NEW]
@@ -140,7 +127,7 @@ def test_tables_that_are_no_text_become_csv(tmp_path, points, suffix):
 
 def test_outliers_are_listed_by_a_rule_that_is_said(tmp_path, points):
     text = "x,y\n" + "\n".join(f"{x},{y}" for x, y in points[:60])
-    fitted(tmp_path, "t.csv", text, "--outliers", 0.9999999)
+    fit_to(tmp_path, "t.csv", text, "--outliers", 0.9999999)
     written = rows_of(tmp_path / "o" / "outliers.csv")
     assert list(written[0]) == ["row", "cluster", "distance", "x", "y"]
     for row in written:
@@ -149,44 +136,73 @@ def test_outliers_are_listed_by_a_rule_that_is_said(tmp_path, points):
     offsets = points[int(written[0]["row"]) - 1] - model.means_
     squares = [offset @ np.linalg.solve(model.covariances_, offset) for offset in offsets]
     assert float(written[0]["distance"]) == pytest.approx(min(squares) ** 0.5, rel=1e-4)
-    result = fitted(tmp_path, "t.csv", text, "--outliers")
-    assert "No outliers (5% chance of any false alarm per table)." in result.output
+    said = fit_to(tmp_path, "t.csv", text, "--outliers")
+    assert "No outliers (5% chance of any false alarm per table)." in said
     assert (tmp_path / "o" / "outliers.csv").read_text() == "row,cluster,distance,x,y\n"
-    result = fitted(tmp_path, "t.csv", text, "--json")
-    assert json.loads(result.output)["outliers"] == []
+    assert answer("fit", tmp_path / "t.csv", "-k", 2, "-o", tmp_path / "o")["outliers"] == []
 
 
 def test_what_can_be_read_once_cannot_be_appended_to(flowers, model):
-    result = run("predict", model, "-", "--append", stdin=flowers.read_text())
-    assert result.exit_code == 2
-    assert "--append reads the table twice" in result.output
-    appended = run("predict", model, flowers, "--append")
-    assert appended.output.splitlines()[0].endswith("petal_width,species,cluster,p1,p2,outlier")
-    assert len(appended.output.splitlines()) == 151
+    said = refuse("predict", model, "-", "--append", stdin=flowers.read_text())
+    assert "--append reads the table twice" in said
+    appended = run("predict", model, flowers, "--append").output.splitlines()
+    assert appended[0].endswith("petal_width,species,cluster,p1,p2,outlier")
+    assert len(appended) == 151
 
 
 def test_a_table_is_not_replaced_by_its_own_results(flowers):
     table = flowers.with_name("table.csv")
     before = flowers.read_bytes()
     table.write_bytes(before)
-    result = run("fit", table, "-k", 2, "--append", "--no-report", "-o", table.parent)
-    assert result.exit_code == 2
-    assert "table.csv is also an input; choose another -o." in result.output
+    said = refuse("fit", table, "-k", 2, "--append", "--no-report", "-o", table.parent)
+    assert "table.csv is also an input; choose another -o." in said
     assert table.read_bytes() == before
     assert not (table.parent / "labels.csv").exists()
 
 
-def test_several_files_are_one_table(tmp_path, points):
-    for name, rows in (("a.csv", points[:40]), ("b.csv", points[40:])):
-        (tmp_path / name).write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))
-    command = ("fit", tmp_path / "a.csv", tmp_path / "b.csv", "-k", 2, "--covariance", "tied", "--no-report")
-    result = run(*command, "--append", "-o", tmp_path / "o")
-    assert result.exit_code == 0, result.output
-    table, marked = (rows_of(tmp_path / "o" / name) for name in ("table.csv", "labels.csv"))
-    assert [float(row["x"]) for row in table] == points[:, 0].tolist()
+# --- several files, encodings and workbooks -------------------------------------------------------
+
+
+@pytest.mark.parametrize("named", ["folder", "files", "a file twice"])
+def test_labels_name_the_file_and_the_table_has_all_rows(flowers, tmp_path, named):
+    header, *lines = flowers.read_text().splitlines(keepends=True)
+    a, b = tmp_path / "parts" / "a.csv", tmp_path / "parts" / "b.csv"
+    a.parent.mkdir()
+    a.write_text(header + "".join(lines[:80]))
+    b.write_text(header + "".join(lines[80:]))
+    data = {"folder": [a.parent], "files": [a, b], "a file twice": [a, a]}[named]
+    second = (a, 80) if named == "a file twice" else (b, 70)
+    succeed("fit", *data, "-k", 2, "--no-report", "--append", "-o", tmp_path / "o")
+    marked, table = (rows_of(tmp_path / "o" / name) for name in ("labels.csv", "table.csv"))
+    assert [row["file"] for row in marked] == [str(a)] * 80 + [str(second[0])] * second[1]
+    assert [int(row["row"]) for row in marked] == list(range(1, len(marked) + 1))
     assert [row["cluster"] for row in table] == [row["cluster"] for row in marked]
-    assert [row["file"] for row in marked] == [str(tmp_path / "a.csv")] * 40 + [str(tmp_path / "b.csv")] * 21
-    (tmp_path / "b.csv").write_text("y,x\n" + "".join(f"{y},{x}\n" for x, y in points[40:]))
-    result = run(*command, "--append", "-o", tmp_path / "o")
-    assert result.exit_code == 2
-    assert "has other columns or another delimiter" in result.output
+    assert [row["species"] for row in table[:80]] == [row["species"] for row in rows_of(flowers)[:80]]
+    predicted = run("predict", tmp_path / "o" / "model.npz", *data)
+    assert predicted.output == (tmp_path / "o" / "labels.csv").read_text()
+    b.write_text("\n".join(",".join(reversed(row.split(","))) for row in b.read_text().splitlines()))
+    said = refuse("fit", a, b, "-k", 2, "--append", "--no-report", "-o", tmp_path / "o")
+    assert "has other columns or another delimiter" in said
+
+
+def test_a_table_of_another_encoding(flowers, tmp_path):
+    flowers.write_text(flowers.read_text().replace("setosa", "sétosa"), encoding="latin-1")
+    options = ("-k", 2, "--no-report", "--append", "--encoding", "latin-1", "-o", tmp_path / "o")
+    succeed("fit", flowers, *options)
+    assert rows_of(tmp_path / "o" / "table.csv")[0]["species"] == "sétosa"
+
+
+@pytest.mark.parametrize("has_header", [True, False])
+def test_a_workbook_becomes_csv(flowers, tmp_path, has_header):
+    cells = list(csv.reader(flowers.read_text().splitlines()))
+    rows = [[float(cell) for cell in row[:4]] + [row[4]] * has_header for row in cells[1:]]
+    with xlsxwriter.Workbook(tmp_path / "t.xlsx") as book:
+        sheet = book.add_worksheet()
+        for i, row in enumerate([*cells[:has_header], *rows]):
+            sheet.write_row(i, 0, row)
+    succeed("fit", tmp_path / "t.xlsx", "-k", 2, "--no-report", "--append", "-o", tmp_path / "o")
+    table = rows_of(tmp_path / "o" / "table.csv")
+    names = cells[0] if has_header else ["x1", "x2", "x3", "x4"]
+    assert list(table[0]) == [*names, *NEW]
+    assert len(table) == 150
+    assert float(table[149][names[3]]) == float(cells[150][3])

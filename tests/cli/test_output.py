@@ -6,47 +6,50 @@ import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import apolar
-from cli.commands import run
+from cli.commands import names_in, refuse, run, succeed
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_an_output_that_cannot_be_written(flowers):
     blocked = flowers.parent / "file"
     blocked.write_text("in the way")
-    result = run("fit", flowers, "-k", 2, "-o", blocked / "below")
-    assert result.exit_code == 2
-    assert f"Cannot write to {blocked / 'below'}" in result.output
+    said = refuse("fit", flowers, "-k", 2, "-o", blocked / "below")
+    assert f"Cannot write to {blocked / 'below'}" in said
     assert blocked.read_text() == "in the way"
 
 
 def test_a_full_disk_leaves_the_old_results(flowers, tmp_path, monkeypatch):
     out = tmp_path / "out"
-    assert run("fit", flowers, "-k", 2, "-o", out, "--no-report").exit_code == 0
-    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    succeed("fit", flowers, "-k", 2, "-o", out, "--no-report")
+    before = contents(out)
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(apolar.GaussianMixture, "save", full)
-    result = run("fit", flowers, "-k", 3, "-o", out, "--no-report")
-    assert result.exit_code == 2
-    assert "No space left on device. Nothing was changed." in result.output
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    said = refuse("fit", flowers, "-k", 3, "-o", out, "--no-report")
+    assert "No space left on device. Nothing was changed." in said
+    assert contents(out) == before
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of files")
 def test_the_permissions_of_earlier_results_stay(flowers, tmp_path):
     out = tmp_path / "out"
-    assert run("fit", flowers, "-k", 2, "-o", out, "--outliers").exit_code == 0
-    assert run("sketch", flowers, "-o", out / "sketch.npz").exit_code == 0
+    succeed("fit", flowers, "-k", 2, "-o", out, "--outliers")
+    succeed("sketch", flowers, "-o", out / "sketch.npz")
     for path in out.iterdir():
         path.chmod(0o600)
-    assert run("fit", flowers, "-k", 3, "-o", out, "--outliers").exit_code == 0
-    assert run("sketch", flowers, "-o", out / "sketch.npz").exit_code == 0
+    succeed("fit", flowers, "-k", 3, "-o", out, "--outliers")
+    succeed("sketch", flowers, "-o", out / "sketch.npz")
     assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in out.iterdir()} == dict.fromkeys(
         ["labels.csv", "model.npz", "outliers.csv", "report.html", "sketch.npz"], 0o600
     )
@@ -55,9 +58,8 @@ def test_the_permissions_of_earlier_results_stay(flowers, tmp_path):
 def test_a_link_that_leads_to_itself(flowers, tmp_path):
     loop = tmp_path / "loop.npz"
     loop.symlink_to(loop)
-    result = run("sketch", flowers, "-o", loop)
-    assert result.exit_code == 2
-    assert "loop.npz is a symbolic link that leads to itself: give another path." in result.output
+    said = refuse("sketch", flowers, "-o", loop)
+    assert "loop.npz is a symbolic link that leads to itself: give another path." in said
 
 
 def test_names_that_are_not_utf8(flowers, tmp_path, monkeypatch):
@@ -70,7 +72,7 @@ def test_names_that_are_not_utf8(flowers, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["apolar", *arguments])
     result = run(*arguments)
     assert result.exit_code == 0, result.output
-    assert {path.name for path in out.iterdir()} == {"labels.csv", "model.npz", "report.html"}
+    assert names_in(out) == {"labels.csv", "model.npz", "report.html"}
     page = (out / "report.html").read_text(encoding="utf-8")
     assert r"s\udcff.csv" in page
     assert r"o_\udcff" in page
@@ -85,7 +87,7 @@ def test_an_interruption_leaves_nothing(flowers, tmp_path, monkeypatch):
     result = run("fit", flowers, "-k", 2, "-o", tmp_path / "a" / "b")
     assert result.exit_code == 130
     assert result.output.strip() == "Error: Interrupted; nothing was written."
-    assert {path.name for path in tmp_path.iterdir()} == {"flowers.csv"}
+    assert names_in(tmp_path) == {"flowers.csv"}
 
 
 def test_control_c_in_a_real_process(tmp_path):
@@ -109,24 +111,23 @@ def test_control_c_in_a_real_process(tmp_path):
     # a shell shows 130 for both.
     assert process.returncode in (130, -signal.SIGINT), error
     assert "Traceback" not in error + out
-    assert {path.name for path in tmp_path.iterdir()} == {"rows.npy"}
+    assert names_in(tmp_path) == {"rows.npy"}
 
 
 def test_a_folder_in_the_way_of_one_file_keeps_all(flowers, tmp_path):
     out = tmp_path / "out"
     (out / "model.npz").mkdir(parents=True)
     (out / "labels.csv").write_text("old")
-    result = run("fit", flowers, "-k", 2, "--no-report", "-o", out)
-    assert result.exit_code == 2
-    assert "it is a folder" in result.output
+    said = refuse("fit", flowers, "-k", 2, "--no-report", "-o", out)
+    assert "it is a folder" in said
     assert (out / "labels.csv").read_text() == "old"
-    assert {path.name for path in out.iterdir()} == {"labels.csv", "model.npz"}
+    assert names_in(out) == {"labels.csv", "model.npz"}
 
 
 def test_a_failure_at_the_last_moment_brings_the_old_files_back(flowers, tmp_path, monkeypatch):
     out = tmp_path / "out"
-    assert run("fit", flowers, "-k", 2, "-o", out, "--no-report").exit_code == 0
-    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    succeed("fit", flowers, "-k", 2, "-o", out, "--no-report")
+    before = contents(out)
     real = os.replace
 
     def failing(source, target):
@@ -139,17 +140,16 @@ def test_a_failure_at_the_last_moment_brings_the_old_files_back(flowers, tmp_pat
         real(source, target)
 
     monkeypatch.setattr("apolar.cli.output.os.replace", failing)
-    result = run("fit", flowers, "-k", 3, "-o", out, "--no-report")
-    assert result.exit_code == 2
-    assert "No space left on device. Nothing was changed." in result.output
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    said = refuse("fit", flowers, "-k", 3, "-o", out, "--no-report")
+    assert "No space left on device. Nothing was changed." in said
+    assert contents(out) == before
 
 
 def test_an_interruption_while_things_are_imported(flowers, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["apolar.cli.sketch"], "_load_sketch", stop)
+    monkeypatch.setattr(sys.modules["apolar.cli.sketch_command"], "_load_sketch", stop)
     result = run("merge", flowers, "-o", flowers.parent / "x.npz")
     assert result.exit_code == 130
     assert result.output.strip() == "Error: Interrupted; nothing was written."
@@ -159,25 +159,24 @@ def test_a_failure_after_files_were_written_names_them(flowers, tmp_path, monkey
     def fails(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sys.modules["apolar.cli.fit"], "_print", fails)
-    result = run("fit", flowers, "-k", 1, "--no-report", "-o", tmp_path / "out")
-    assert result.exit_code == 2
-    assert result.output.startswith("Error: No space left on device. Written before: ")
-    assert str(tmp_path / "out" / "model.npz") in result.output
+    monkeypatch.setattr(sys.modules["apolar.cli.fit_command"], "_print", fails)
+    said = refuse("fit", flowers, "-k", 1, "--no-report", "-o", tmp_path / "out")
+    assert said.startswith("Error: No space left on device. Written before: ")
+    assert str(tmp_path / "out" / "model.npz") in said
 
 
 def test_files_of_an_earlier_fit_do_not_stay(flowers, tmp_path):
     out = tmp_path / "out"
-    assert run("fit", flowers, "-k", 2, "-o", out, "--append", "--outliers").exit_code == 0
+    succeed("fit", flowers, "-k", 2, "-o", out, "--append", "--outliers")
     every = {"labels.csv", "model.npz", "report.html", "table.csv", "outliers.csv"}
-    assert {path.name for path in out.iterdir()} == every
+    assert names_in(out) == every
     (out / "notes.txt").write_text("mine")
     (out / "selection.csv").write_text("mine")
-    assert run("fit", flowers, "-k", 3, "-o", out, "--no-report").exit_code == 0
-    assert {path.name for path in out.iterdir()} == {"labels.csv", "model.npz", "notes.txt", "selection.csv"}
-    assert run("sketch", flowers, "--columns", "1,2", "-o", tmp_path / "s.npz").exit_code == 0
-    assert run("fit", "--sketch", tmp_path / "s.npz", "-k", 1, "-o", out).exit_code == 0
-    assert {path.name for path in out.iterdir()} == {"model.npz", "notes.txt", "selection.csv"}
+    succeed("fit", flowers, "-k", 3, "-o", out, "--no-report")
+    assert names_in(out) == {"labels.csv", "model.npz", "notes.txt", "selection.csv"}
+    succeed("sketch", flowers, "--columns", "1,2", "-o", tmp_path / "s.npz")
+    succeed("fit", "--sketch", tmp_path / "s.npz", "-k", 1, "-o", out)
+    assert names_in(out) == {"model.npz", "notes.txt", "selection.csv"}
 
 
 def test_files_of_others_stay(flowers, tmp_path):
@@ -187,23 +186,22 @@ def test_files_of_others_stay(flowers, tmp_path):
         (out / name).write_text("row,cluster,p1 of my own\n")
     table = tmp_path / "out" / "table.csv"
     table.write_text(flowers.read_text())
-    assert run("fit", table, "-k", 2, "-o", out, "--no-report").exit_code == 0
+    succeed("fit", table, "-k", 2, "-o", out, "--no-report")
     assert table.read_text() == flowers.read_text()
     assert len(list(out.iterdir())) == 6
 
 
 def test_a_failure_at_the_last_moment_keeps_files_that_would_go(flowers, tmp_path, monkeypatch):
     out = tmp_path / "out"
-    assert run("fit", flowers, "-k", 2, "-o", out, "--outliers", "--append", "--no-report").exit_code == 0
-    before = {path.name: path.read_bytes() for path in out.iterdir()}
-    real = os.replace
+    succeed("fit", flowers, "-k", 2, "-o", out, "--outliers", "--append", "--no-report")
+    before = contents(out)
+    real = Path.unlink
 
-    def failing(source, target):
-        if str(source).endswith("table.csv"):
+    def failing(path, **options):
+        if path.name == "table.csv":
             raise OSError(13, "Permission denied")
-        real(source, target)
+        real(path, **options)
 
-    monkeypatch.setattr("apolar.cli.output.os.replace", failing)
-    result = run("fit", flowers, "-k", 3, "-o", out, "--no-report")
-    assert result.exit_code == 2
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    monkeypatch.setattr(Path, "unlink", failing)
+    refuse("fit", flowers, "-k", 3, "-o", out, "--no-report")
+    assert contents(out) == before

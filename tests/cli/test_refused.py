@@ -1,60 +1,65 @@
-"""Bad input: one line that says what to do, and no files."""
+"""Bad input and what is said of it: one line that says what to do, and no files."""
 
+import pickle
+
+import click
 import numpy as np
 import pytest
 
-from cli.commands import run
+import apolar
+from apolar.cli.options import CRITERION, FAMILY, MAX_COMPONENTS, METHOD
+from apolar.decomposition.methods import METHODS
+from apolar.exceptions import ColumnError, ComponentError
+from apolar.mixture.families import FAMILIES
+from apolar.reports import analysis, scoring
+from apolar.scores import CRITERIA
+from cli.commands import names_in, refuse, run, succeed
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["fit", "nowhere.csv", "-k", 2], "nowhere.csv"),
-        (
-            ["fit", "FLOWERS", "-k", "many"],
-            "'many' is not a number of components: write 4, 2-6, 2,4,8 or auto.",
-        ),
-        (["fit", "FLOWERS", "-k", "0"], "'0' is not a number of components"),
-        (["fit", "FLOWERS", "-k", 2, "--columns", "petal_lenght"], "petal_length"),
-        (["fit", "FLOWERS", "-k", 2, "--columns", "a,,b"], "has an empty name"),
-        (["fit", "FLOWERS", "-k", 200], "200"),
-        (["fit", "-k", 2], "Give either DATA or --sketch FILE."),
-        (["fit", "FLOWERS", "-k", 2, "--sketch", "x.npz"], "Give either DATA or --sketch FILE."),
-        (["fit", "--sketch", "FLOWERS", "-k", 2], "flowers.csv"),
-        (["fit", "--sketch", "x.npz", "-k", "auto"], "There is no file x.npz"),
-        (["fit", "--sketch", "x.npz", "-k", "many"], "'many' is not a number of components"),
-        (["fit", "--sketch", "x.npz", "-k", 2, "--drop-missing"], "--drop-missing needs the rows"),
-        (["predict", "nowhere.npz", "FLOWERS"], "There is no file nowhere.npz: check the name"),
-        (["predict", "FLOWERS", "FLOWERS"], "flowers.csv"),
-        (["merge", "nowhere.npz", "-o", "OUT"], "There is no file nowhere.npz: check the name"),
-        (["sketch", "nowhere.csv", "-o", "OUT"], "nowhere.csv"),
-        (["select", "FLOWERS", "--components", "3-1"], "'3-1' is not a number of components"),
+        ("fit nowhere.csv -k 2", "There is no file nowhere.csv: did you mean 'flowers.csv'?"),
+        ("fit FLOWERS -k many", "'many' is not a number of components: write 4, 2-6, 2,4,8 or auto."),
+        ("fit FLOWERS -k 0", "'0' is not a number of components"),
+        ("fit FLOWERS -k 1-99999999999", "asks for more than 10,000 components"),
+        ("fit FLOWERS -k 2 --columns petal_lenght", "petal_length"),
+        ("fit FLOWERS -k 2 --columns a,,b", "has an empty name"),
+        ("fit FLOWERS -k 200", "200"),
+        ("fit FLOWERS", "How many clusters?"),
+        ("fit -k 2", "Give either DATA"),
+        ("fit FLOWERS -k 2 --sketch x.npz", "Give either DATA"),
+        ("fit - - -k 2", "Standard input can be read only once"),
+        ("fit --sketch FLOWERS -k 2", "flowers.csv"),
+        ("fit --sketch x.npz -k auto", "There is no file x.npz"),
+        ("fit --sketch x.npz -k many", "'many' is not a number of components"),
+        ("fit --sketch x.npz -k 2 --drop-missing", "--drop-missing needs the rows"),
+        ("fit --sketch x.npz -k 2 --noise", "--noise needs the rows"),
+        ("fit --sketch x.npz -k 2 --keep a", "--keep needs the rows"),
+        ("fit --sketch x.npz -k 2 --na-values -9", "--na-values needs the rows"),
+        ("predict nowhere.npz FLOWERS", "There is no file nowhere.npz: check the name"),
+        ("predict FLOWERS FLOWERS", "flowers.csv"),
+        ("predict FLOWERS", "standard input"),
+        ("merge nowhere.npz -o OUT", "There is no file nowhere.npz: check the name"),
+        ("sketch nowhere.csv -o OUT", "nowhere.csv"),
+        ("select FLOWERS -k 3-1", "'3-1' is not a number of components"),
+        ("select", "standard input"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(flowers, monkeypatch, arguments, message):
     monkeypatch.chdir(flowers.parent)
-    before = {path.name for path in flowers.parent.iterdir()}
-    result = run(*(flowers if argument == "FLOWERS" else argument for argument in arguments))
+    before = names_in(flowers.parent)
+    result = run(*arguments.replace("FLOWERS", str(flowers)).split())
     assert result.exit_code == 2, result.output
     assert message in result.output
     assert "Traceback" not in result.output
-    error = [line for line in result.output.splitlines() if line.startswith("Error:")]
-    assert len(error) == 1
-    assert {path.name for path in flowers.parent.iterdir()} == before
+    assert sum(line.startswith("Error:") for line in result.output.splitlines()) == 1
+    assert names_in(flowers.parent) == before
 
 
 def test_equal_rows_are_refused(tmp_path):
     (tmp_path / "equal.csv").write_text("a,b\n" + "1,2\n" * 20)
-    for k in (2, "auto"):
-        result = run("fit", tmp_path / "equal.csv", "-k", k, "-o", tmp_path / "o")
-        assert result.exit_code == 2
-        assert "all rows are equal" in result.output
-
-
-def test_absurd_numbers_of_components(flowers):
-    result = run("fit", flowers, "-k", "1-99999999999")
-    assert result.exit_code == 2
-    assert "asks for more than 10,000 components" in result.output
+    assert "all rows are equal" in refuse("fit", tmp_path / "equal.csv", "-k", "auto", "-o", tmp_path / "o")
 
 
 @pytest.mark.parametrize("command", [["fit", "-k", "1", "--no-report"], ["decompose"]])
@@ -63,7 +68,7 @@ def test_a_damaged_header_of_an_array_is_one_line(tmp_path, monkeypatch, command
     np.save("a.npy", np.eye(3) + 1)
     sound = (tmp_path / "a.npy").read_bytes()
     rng = np.random.default_rng(0)
-    for _ in range(60):
+    for _ in range(40):
         damaged = bytearray(sound)
         for place in rng.integers(6, 128, size=rng.integers(1, 4)):
             damaged[place] = rng.integers(256)
@@ -74,3 +79,85 @@ def test_a_damaged_header_of_an_array_is_one_line(tmp_path, monkeypatch, command
         if result.exit_code == 2:
             assert result.output.startswith("Error: ")
             assert result.output.count("\n") == 1
+
+
+# --- what the library says ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error", [ColumnError("n_components", "is constant."), ComponentError(2, "is empty.")]
+)
+def test_errors_with_a_place_can_be_sent_to_another_process(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == str(error)
+    assert vars(again) == vars(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ComponentError(2, "holds no rows."), "Cluster 3 holds no rows."),
+        (
+            ColumnError(1, "is constant.").with_name(["a", "b"]),
+            "Column 'b' is constant. Columns are chosen with",
+        ),
+        (MemoryError(), "There is not enough memory: take fewer rows or columns."),
+    ],
+)
+def test_errors_are_told_from_their_fields(flowers, monkeypatch, error, said):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("apolar.reports.analysis.analyse", fail)
+    assert said in refuse("fit", flowers, "-k", 2)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("-k", "1-2", "--covariance", "diag"),  # more than two may be better
+        ("-k", "2", "--noise", "--drop-missing"),
+        ("-k", "9", "--covariance", "full"),  # few rows for so many parameters
+    ],
+)
+def test_advice_names_no_parameter_of_python(flowers, tmp_path, options):
+    said = succeed("fit", flowers, *options, "-o", tmp_path / "o")
+    page = (tmp_path / "o" / "report.html").read_text()
+    for name in ("n_components", "covariance_type", "random_state", "max_iter", "init_params", "reg_covar"):
+        assert name not in said
+        assert name not in page
+
+
+def test_a_fit_that_stopped_early_says_so_in_the_words_of_the_command_line(flowers, tmp_path, monkeypatch):
+    defaults = apolar.GaussianMixture.__init__.__kwdefaults__
+    monkeypatch.setattr(apolar.GaussianMixture.__init__, "__kwdefaults__", {**defaults, "max_iter": 1})
+    said = succeed("fit", flowers, "-k", 3, "--no-report", "-o", tmp_path / "o")
+    assert "Warning: EM stopped before it had converged: try another seed" in said
+    assert "max_iter" not in said
+
+
+# --- names and defaults ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("option", "names"), [(FAMILY, FAMILIES), (CRITERION, CRITERIA), (METHOD, METHODS)])
+def test_options_take_every_name_of_a_table_of_the_library(option, names):
+    assert [option.convert(name, None, None) for name in names] == list(names)
+    with pytest.raises(click.BadParameter, match=f"'other' is not one of '{next(iter(names))}'"):
+        option.convert("other", None, None)
+
+
+def test_the_defaults_of_the_command_line_are_those_of_the_library():
+    assert analysis.MAX_COMPONENTS == MAX_COMPONENTS
+    assert apolar.GaussianMixture.outliers.__kwdefaults__["level"] == scoring.OUTLIER_LEVEL
+
+
+def test_without_the_libraries_of_the_report_the_fit_goes_on(flowers, tmp_path, monkeypatch):
+    def missing():
+        raise ImportError('Reports need jinja2: pip install "apolar[report]".')
+
+    out = tmp_path / "o"
+    succeed("fit", flowers, "-k", 2, "-o", out)
+    monkeypatch.setattr("apolar.reports.page.need_report", missing)
+    said = succeed("fit", flowers, "-k", 2, "-o", out)
+    assert "No report can be written: it needs matplotlib and jinja2, pip install" in said
+    assert names_in(out) == {"labels.csv", "model.npz"}

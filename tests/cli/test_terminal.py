@@ -8,14 +8,53 @@ import sys
 import numpy as np
 import pytest
 
+from apolar import __main__
 from cli.commands import run
 
 
-def test_help_is_quick_and_imports_little():
-    heavy = ("numpy", "scipy", "sklearn", "rich", "jinja2", "matplotlib")
-    code = f"import sys, apolar.cli; print([name for name in {heavy} if name in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
+def python(code, *arguments, **options):
+    command = [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, **options).stdout.strip()
+
+
+WITHOUT = """
+import sys
+for name in ("click", "fastexcel", "polars", "rich"):
+    sys.modules[name] = None
+import apolar, numpy
+apolar.GaussianMixture(1).fit(numpy.eye(3))
+"""
+
+
+def test_the_packages_of_the_extra(monkeypatch):
+    """Without them the library works, and the script says what to install."""
+    python(WITHOUT)
+    found = __main__.find_spec
+    monkeypatch.setattr(__main__, "find_spec", lambda name: None if name == "polars" else found(name))
+    with pytest.raises(SystemExit) as end:
+        __main__.main()
+    assert end.value.code == "The command line needs polars: pip install 'apolar[cli]'"
+
+
+LOADED = """
+import sys
+from apolar.cli import main
+try:
+    main(sys.argv[2:])
+except SystemExit as end:
+    print(end.code, sorted(set(sys.argv[1].split(",")) & set(sys.modules)))
+"""
+
+
+def test_help_and_mistakes_load_little(flowers, tmp_path):
+    # A time would depend on the machine.
+    for heavy, arguments in (
+        ("numpy,scipy,rich,jinja2,matplotlib", "fit none.csv -k 3"),
+        ("numpy", f"fit {flowers} -k zero"),
+        ("numpy", "predict none.npz none.csv"),
+        ("sklearn", f"fit {flowers} -k 3 --columns nothing"),
+    ):
+        assert python(LOADED, heavy, *arguments.split(), cwd=tmp_path) == "2 []"
 
 
 @pytest.mark.parametrize("command", ["fit", "select", "predict", "sketch", "merge", "decompose", "reproduce"])
@@ -93,18 +132,8 @@ def test_progress_says_how_many_are_done_and_how_long_is_left(flowers, tmp_path)
     import pty
 
     terminal, other_end = pty.openpty()
-    command = [
-        sys.executable,
-        "-m",
-        "apolar",
-        "fit",
-        flowers,
-        "-k",
-        "1-9",
-        "--no-report",
-        "-o",
-        tmp_path / "o",
-    ]
+    options = ["-k", "1-9", "--no-report", "-o", tmp_path / "o"]
+    command = [sys.executable, "-m", "apolar", "fit", flowers, *options]
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
     with subprocess.Popen(
         map(str, command), stderr=other_end, stdout=subprocess.PIPE, env=environment
@@ -122,22 +151,3 @@ def test_progress_says_how_many_are_done_and_how_long_is_left(flowers, tmp_path)
     # The number done and the time depend on the machine; the total is that of nine numbers of 14 families.
     assert re.search(rb"fitting .*\d+ of 126 candidates .*\d:\d\d", shown)
     assert b"candidates" not in printed
-
-
-def test_errors_that_need_no_numbers_come_at_once(flowers, tmp_path):
-    # Without scikit-learn, which takes a second to import: a time would depend on the machine.
-    code = (
-        "import sys, apolar.cli\ntry:\n    apolar.cli.main()\nfinally:\n    print('sklearn' in sys.modules)"
-    )
-    for arguments in (
-        ["fit", "missing.csv", "-k", "3"],
-        ["fit", flowers, "-k", "zero"],
-        ["fit", flowers, "-k", "3", "--columns", "nothing"],
-        ["select", "missing.csv"],
-        ["predict", "missing.npz", flowers],
-        ["predict", flowers, "missing.csv"],
-    ):
-        command = [sys.executable, "-c", code, *map(str, arguments)]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-        assert ended.returncode == 2, ended.stderr
-        assert ended.stdout.strip() == "False"

@@ -6,8 +6,7 @@ import pytest
 import apolar
 from apolar._core.namespaces import to_numpy
 from apolar.data import open_rows
-from apolar.data.device import TransferredRows
-from apolar.em.kernels import launch, triton
+from apolar.em import kernel_block
 from apolar.em.problem import Problem
 from apolar.estimator.fitted import FittedState
 from apolar.mixture.families import family
@@ -62,18 +61,18 @@ def random_components(kind, n_components, n_columns, seed=0):
 
 def test_there_is_a_kernel_where_there_is_triton():
     pytest.importorskip("triton")
-    assert triton.is_fused(tensor(X[:0]), 6, 4)
-    assert not triton.is_fused(tensor(X[:0]), 1000, 4)
-    assert not triton.is_fused(tensor(X[:0]), 6, 1000)
-    assert not triton.is_fused(torch.zeros((0, 6)), 6, 4)
-    assert triton.is_fused(tensor(X[:0]), 6, 4, True)
-    assert not triton.is_fused(tensor(X[:0]), 40, 4, True)
-    assert not triton.is_fused(tensor(X[:0]), 6, 9, True)
+    assert kernel_block.is_fused(tensor(X[:0]), 6, 4)
+    assert not kernel_block.is_fused(tensor(X[:0]), 1000, 4)
+    assert not kernel_block.is_fused(tensor(X[:0]), 6, 1000)
+    assert not kernel_block.is_fused(torch.zeros((0, 6)), 6, 4)
+    assert kernel_block.is_fused(tensor(X[:0]), 6, 4, True)
+    assert not kernel_block.is_fused(tensor(X[:0]), 40, 4, True)
+    assert not kernel_block.is_fused(tensor(X[:0]), 6, 9, True)
     assert sums.is_fused(tensor(X[:0]), 6, 3)
     assert not sums.is_fused(tensor(X[:0]), 1000, 3)
 
 
-SIZES = [(1, 1), (1, 3), (2, 3), (6, 4), (16, 8), (17, 9), (64, 32)]
+SIZES = [(1, 1), (2, 3), (6, 4), (17, 9), (64, 32)]
 # Each combination of sizes and dtypes is a separate kernel, which takes a second or two to compile.
 CASES = [(name, *size, torch.float32, False) for name in ("spherical", "diag") for size in SIZES]
 CASES += [("tied_spherical", 6, 4, torch.float64, True), ("tied_diag", 6, 4, torch.float64, True)]
@@ -97,7 +96,7 @@ def test_the_kernel_sums_what_the_host_sums(
     device_weights = None if weights is None else tensor(weights)
     device_data = Problem(open_rows(rows, device_weights), kind, host_data.whitening)
     components = random_components(kind, n_components, n_columns)
-    assert triton.is_fused(rows, n_columns, n_components, not kind.is_axis_aligned)
+    assert kernel_block.is_fused(rows, n_columns, n_components, not kind.is_axis_aligned)
     stats, likelihood = device_data.e_step(components)
     host_stats, host_likelihood = host_data.e_step(components)
     for ours, expected in ((stats.array, host_stats.array), (likelihood, host_likelihood)):
@@ -119,7 +118,7 @@ def test_a_fit_is_that_of_the_host(array, kind, weighted):
 
 @each_library
 def test_a_fit_without_the_kernel_is_the_same(array, monkeypatch):
-    monkeypatch.setattr(triton, "is_fused", lambda *_: False)
+    monkeypatch.setattr(kernel_block, "is_fused", lambda *_: False)
     monkeypatch.setattr(sums, "is_fused", lambda *_: False)
     for kind in ("spherical", "diag", "full"):
         assert_same(fitted(array(X), kind), fitted(X, kind))
@@ -140,13 +139,13 @@ def test_results_stay_on_the_device(array):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_predictions_are_one_kernel(kind, dtype, monkeypatch):
     rows = X.astype(dtype)
-    model, made, predicted = fitted(X, kind), [], launch.predict
+    model, made, predicted = fitted(X, kind), [], kernel_block.predict
 
     def counting(block, weights, parameters, what):
         made.append(what)
         return predicted(block, weights, parameters, what)
 
-    monkeypatch.setattr(launch, "predict", counting)
+    monkeypatch.setattr(kernel_block, "predict", counting)
     for method in ("predict", "predict_proba", "score_samples"):
         ours, expected = getattr(model, method)(tensor(rows)), getattr(model, method)(rows)
         assert to_numpy(ours).dtype == expected.dtype
@@ -160,13 +159,13 @@ def test_predictions_are_one_kernel(kind, dtype, monkeypatch):
     assert made == ["labels", "probabilities", "densities", "sums"]
 
 
-@pytest.mark.parametrize("method", ["predict", "predict_proba", "score_samples", "score"])
 @pytest.mark.parametrize("kind", ["spherical", "full"])
-def test_predictions_name_what_is_not_finite(method, kind):
-    bad = X.copy()
+def test_what_is_not_finite_is_named(kind):
+    bad, model = X.copy(), fitted(X[:5000], kind)
     bad[777, 3] = np.inf
-    with pytest.raises(ValueError, match="row 777, column 3"):
-        getattr(fitted(X[:5000], kind), method)(tensor(bad))
+    for method in (model.predict, model.predict_proba, model.score_samples, model.score, fitted):
+        with pytest.raises(ValueError, match="row 777, column 3"):
+            method(tensor(bad))
 
 
 @each_library
@@ -196,19 +195,12 @@ def test_moments_are_one_kernel_each(array, weighted, monkeypatch):
     assert made[-2:] == ["second_kernel", "third_kernel"]
 
 
-def test_single_precision_is_converted_to_double():
-    narrow = X.astype(np.float32)
-    assert_same(fitted(tensor(narrow)), fitted(narrow.astype(np.float64)))
-    far = (X + 1e4).astype(np.float32)
-    assert_same(fitted(tensor(far)), fitted(far.astype(np.float64)), 1e-7)
-
-
 @pytest.mark.parametrize("max_bytes", [None, 1_000_000])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_rows_of_the_host(max_bytes, weighted):
     weights = W if weighted else None
     rows = apolar.on_device(X, "cuda", weights, max_bytes=max_bytes)
-    assert isinstance(rows, TransferredRows) == (max_bytes is not None)
+    assert rows.in_memory == (max_bytes is None)
     model, expected = fitted(rows), fitted(X, sample_weight=weights)
     assert_same(model, expected)
     np.testing.assert_array_equal(model.predict(rows), expected.predict(X))
@@ -220,10 +212,3 @@ def test_memory_of_the_device_stays_bounded():
     torch.cuda.reset_peak_memory_stats()
     fitted(rows)
     assert torch.cuda.max_memory_allocated() < 2**30
-
-
-def test_what_is_wrong_is_named():
-    bad = X.copy()
-    bad[777, 3] = np.inf
-    with pytest.raises(ValueError, match="row 777, column 3"):
-        fitted(tensor(bad))

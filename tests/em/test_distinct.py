@@ -1,4 +1,4 @@
-"""Whether enough rows are distinct, without sorting all of them."""
+"""The distinct rows, each with the weight of its copies."""
 
 import numpy as np
 import pytest
@@ -10,10 +10,11 @@ from apolar.mixture.families import family
 
 
 @pytest.mark.parametrize("name", ["full", "spherical"])
-@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
-def test_distinct_rows_are_counted_as_far_as_needed(name, convert):
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array, lambda X: np.where(X < 4, np.nan, X)])
+def test_distinct_rows_have_the_weights_of_their_copies(name, convert):
     rng = np.random.default_rng(0)
-    # Five different rows, of which the last is seen only at the end.
     X = np.repeat(rng.integers(1, 9, size=(5, 3)) + np.arange(5)[:, None] * 10.0, 30, axis=0)
     data = Problem(open_rows(convert(X)), family(name))
-    assert [data.has_distinct_rows(n) for n in (1, 2, 5, 6)] == [True, True, True, False]
+    distinct = data.distinct()
+    assert distinct.n_rows == 5
+    np.testing.assert_array_equal(distinct.row_weights(), np.full(5, 30))

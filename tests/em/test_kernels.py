@@ -7,7 +7,7 @@ import pytest
 import apolar
 from apolar._core import gpu
 from apolar.data import Chunk, open_rows
-from apolar.em.kernels import launch, triton
+from apolar.em import kernel_block
 from apolar.em.problem import Problem
 from apolar.em.row_blocks import RowBlocks
 from apolar.mixture.families import FAMILIES
@@ -72,9 +72,9 @@ def calls(monkeypatch):
 
         return called
 
-    monkeypatch.setattr(launch, "e_step", counting("e_step", e_step_reference))
-    monkeypatch.setattr(launch, "predict", counting("predict", prediction_reference))
-    monkeypatch.setattr(triton, "is_fused", lambda template, *_: template is not None)
+    monkeypatch.setattr(kernel_block, "e_step", counting("e_step", e_step_reference))
+    monkeypatch.setattr(kernel_block, "predict", counting("predict", prediction_reference))
+    monkeypatch.setattr(kernel_block, "is_fused", lambda template, *_: template is not None)
     monkeypatch.setattr(gpu, "like", lambda answers, _: answers)
     monkeypatch.setattr("apolar.em.problem.KEPT_NUMBERS", 0)
     return made
@@ -112,7 +112,7 @@ def test_a_block_for_the_kernel_does_what_every_block_does(calls):
     natural = family.natural(family.m_step(on_host.hard_stats(np.arange(len(X)) % 3, 3), None))
     blocks = RowBlocks(family, on_host.whitening, n_fused=len(natural))
     block = blocks(Chunk(on_device.rows.values, None, 0, X.shape[1]))
-    assert isinstance(block, triton.KernelBlock)
+    assert isinstance(block, kernel_block.KernelBlock)
     np.testing.assert_allclose(
         np.from_dlpack(block.logits(natural)), on_host.row_logits(natural, slice(None))
     )
@@ -165,7 +165,7 @@ def test_densities_that_overflow_are_those_without_the_kernel(method, calls, mon
     far[777] = 1e200
     with np.errstate(all="ignore"):
         ours = getattr(model, method)(array_api_strict.asarray(far))
-        monkeypatch.setattr(triton, "is_fused", lambda *_: False)
+        monkeypatch.setattr(kernel_block, "is_fused", lambda *_: False)
         expected = getattr(model, method)(array_api_strict.asarray(far))
     assert len(calls) == 1
     np.testing.assert_array_equal(*(np.asarray(value) for value in (ours, expected)))
@@ -180,7 +180,7 @@ def test_integers_are_predicted_without_the_kernel(calls):
 
 
 def test_a_singular_covariance_needs_no_kernel(calls, monkeypatch):
-    monkeypatch.setattr(launch, "parameters_of", lambda *_: None)
+    monkeypatch.setattr(kernel_block, "parameters_of", lambda *_: None)
     family = FAMILIES["full"]
     on_host = Problem(open_rows(X), family)
     on_device = Problem(open_rows(array_api_strict.asarray(X)), family, on_host.whitening)

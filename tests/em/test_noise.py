@@ -8,15 +8,15 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from apolar.data import open_rows
-from apolar.em.kernels import launch
-from apolar.em.low_density import with_noise_component, with_noise_share
+from apolar.em import kernel_block
+from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
-from apolar.em.result import Fit, FitStatus
+from apolar.em.result import Fit
 from apolar.em.run import Stop, evidence_of, run
 from apolar.mixture import Prior
 from apolar.mixture.families import family
 from apolar.mixture.noise import N_NOISE_PARAMETERS, NoiseBox, noise_weights
-from em_steps import objective_of, plain_em
+from em_steps import plain_em
 from mixtures import FAMILY_NAMES
 from references import FOLDER, table
 
@@ -82,48 +82,6 @@ def test_the_e_step_is_that_of_the_textbook(name):
 
 
 @each_family
-@pytest.mark.parametrize("prior", [None, Prior()])
-def test_em_never_falls(name, prior):
-    data, start = data_and_start(name)
-    start = with_noise_share(start, 0.4)
-    plain = plain_em(data, Fit(start, ""), prior, relative_tol=1e-14, max_iter=60)
-    # Rounding of sums over 280 rows.
-    assert np.all(np.diff(plain.history) >= -1e-9 * abs(plain.objective))
-    fit = run(data, [Fit(start, "")], prior, Stop(500, gain=1e-9))[0]
-    assert fit.status is FitStatus.CONVERGED
-    assert fit.objective >= plain.objective - 1e-6
-    # The same optimum: plain EM is not yet at its end.
-    assert noise_weights(fit.parameters.weights) == pytest.approx(
-        float(noise_weights(plain.parameters.weights)), abs=1e-3
-    )
-
-
-@each_family
-def test_the_gradient_is_that_of_the_objective(name):
-    weights = np.random.default_rng(3).uniform(0.5, 2, 280)
-    data, parameters = data_and_start(name, weights)
-    coordinates, prior = data.coordinates(parameters), Prior()
-    assert coordinates.has_noise
-    rng = np.random.default_rng(0)
-    point = 0.3 * rng.standard_normal(len(coordinates.origin))
-
-    def objective(tangent):
-        return objective_of(data, coordinates.retract(tangent)[None], prior)
-
-    moved = coordinates.retract(point)
-    gradient = coordinates.gradient(point, moved, data.e_step(moved[None])[0][0], prior)
-    step = 1e-5
-    for position in (0, 1, 2, len(point) - 3, len(point) - 2, len(point) - 1):
-        direction = np.zeros(len(point))
-        direction[position] = step
-        slope = (objective(point + direction) - objective(point - direction)) / (2 * step)
-        # Rounding of an objective of about 1e3 over the step, 1e-8, and the square of the step.
-        assert gradient[position] == pytest.approx(slope, abs=1e-5, rel=1e-5)
-    along = coordinates.retract(point + 0.7 * coordinates.null_direction)
-    np.testing.assert_allclose(along.weights, moved.weights, rtol=1e-12)
-
-
-@each_family
 def test_evidence_is_below_the_likelihood_and_prefers_noise_where_there_is_some(name):
     data, start = data_and_start(name)
     with_noise = run(data, [Fit(start, "")], Prior(), Stop(300, gain=1e-3))[0]
@@ -166,19 +124,11 @@ def test_the_volume_is_about_that_of_mclust():
     assert box.log_volume == pytest.approx(np.log(REFERENCE["hypvol"]), abs=0.2)
 
 
-def test_without_noise_nothing_is_added():
-    X, labels = rows()
-    data = Problem(open_rows(X), family("full"))
-    parameters = data.family.m_step(data.hard_stats(np.maximum(labels, 0), 2), None)
-    assert data.natural(parameters).shape[0] == 2
-    assert not data.coordinates(parameters).has_noise
-
-
 def test_kernels_of_a_device_take_a_component_without_precisions():
     data, parameters = data_and_start("full")
     natural = data.natural(parameters)
-    ours = launch.parameters_of(data.whitening.centre, data.whitening.matrix, natural)
+    ours = kernel_block.parameters_of(data.whitening.centre, data.whitening.matrix, natural)
     assert ours is not None
     assert ours.n_components == 3
     natural[2, 1] = 1.0
-    assert launch.parameters_of(data.whitening.centre, data.whitening.matrix, natural) is None
+    assert kernel_block.parameters_of(data.whitening.centre, data.whitening.matrix, natural) is None

@@ -6,10 +6,11 @@ On a machine without a GPU, Triton's interpreter runs them.
 import numpy as np
 import pytest
 
-from apolar.data import Scratch, open_rows
+from apolar.data import Chunk, Scratch, open_rows
+from apolar.em import kernel_block
 from apolar.em.blocks import StatsBlock, posteriors, write_row_stats
-from apolar.em.kernels import launch, triton
 from apolar.em.problem import Problem
+from apolar.em.row_blocks import RowBlocks
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
 from kernel_device import DEVICE, interpreted, torch
@@ -41,11 +42,16 @@ def problem(name, n_columns, n_components, n_rows=101, dtype=np.float32):
 
 
 def parameters_of(whitening, natural):
-    return launch.parameters_of(whitening.centre, whitening.matrix, natural)
+    return kernel_block.parameters_of(whitening.centre, whitening.matrix, natural)
 
 
 def on_host(rows, kind, whitening, weights=None):
     return StatsBlock(write_row_stats(rows.astype(np.float64), kind, whitening, Scratch()), weights)
+
+
+def of_kernel(rows, weights, kind, whitening, natural):
+    chunk = Chunk(rows, weights, 0, rows.shape[1])
+    return kernel_block.KernelBlock(chunk, RowBlocks(kind, whitening)).e_step(natural[None])
 
 
 def assert_close(ours, expected):
@@ -57,7 +63,7 @@ def test_the_e_step_is_that_of_numpy(name, n_columns, n_components, weighted):
     rows, kind, whitening, natural = problem(name, n_columns, n_components)
     weights = np.random.default_rng(2).uniform(0, 2, len(rows)) if weighted else None
     tensors = [None if a is None else torch.tensor(a, device=DEVICE) for a in (rows, weights)]
-    sums = triton.e_step(*tensors, whitening.centre, whitening.matrix, natural)
+    sums = of_kernel(*tensors, kind, whitening, natural)
     expected = on_host(rows, kind, whitening, weights).e_step(natural[None])
     for ours, theirs in zip(sums, expected, strict=True):
         assert_close(ours, theirs)
@@ -76,13 +82,13 @@ def test_predictions_are_those_of_numpy(name, n_columns, n_components, weighted)
     }
     tensor = torch.tensor(rows, device=DEVICE)
     for what, theirs in expected.items():
-        ours, check = launch.predict(tensor, None, parameters, what)
+        ours, check = kernel_block.predict(tensor, None, parameters, what)
         assert float(check) == 0
         assert ours.dtype == (torch.int64 if what == "labels" else torch.float64)
         assert_close(ours.cpu().numpy(), theirs)
     weights = np.random.default_rng(2).uniform(0, 2, len(rows)) if weighted else None
     device_weights = None if weights is None else torch.tensor(weights, device=DEVICE)
-    sums, check = launch.predict(tensor, device_weights, parameters, "sums")
+    sums, check = kernel_block.predict(tensor, device_weights, parameters, "sums")
     assert float(check) == 0
     assert_close(
         sums.cpu().numpy(), np.array(on_host(rows, kind, whitening, weights).posteriors(natural, "sums")[:2])
@@ -98,7 +104,7 @@ def test_what_is_not_finite_is_seen(name, bad):
     for what in ("labels", "probabilities", "densities", "sums"):
         # The interpreter, which computes with NumPy, would warn.
         with np.errstate(all="ignore"):
-            _, check = launch.predict(
+            _, check = kernel_block.predict(
                 torch.tensor(rows, device=DEVICE), None, parameters_of(whitening, natural), what
             )
         assert np.isnan(float(check))
@@ -109,13 +115,13 @@ def test_rows_far_from_all_components_have_responsibilities():
     rows[::7] *= 1e6
     responsibilities, density = posteriors(on_host(rows, kind, whitening).logits(natural).copy()[None])
     parameters, tensor = parameters_of(whitening, natural), torch.tensor(rows, device=DEVICE)
-    probabilities, check = launch.predict(tensor, None, parameters, "probabilities")
+    probabilities, check = kernel_block.predict(tensor, None, parameters, "probabilities")
     assert float(check) == 0
     # Logits of 1e12 have roundings of 1e-4: where two are close, only sums of responsibilities are exact.
     np.testing.assert_allclose(probabilities.sum(dim=1).cpu().numpy(), 1, rtol=1e-12)
     near = np.arange(len(rows)) % 7 != 0
     assert_close(probabilities.cpu().numpy()[near], responsibilities[0].T[near])
-    ours = launch.predict(tensor, None, parameters, "densities")[0].cpu().numpy()
+    ours = kernel_block.predict(tensor, None, parameters, "densities")[0].cpu().numpy()
     np.testing.assert_allclose(ours, density[0], rtol=1e-12, atol=1e-10)
 
 
@@ -123,7 +129,7 @@ def test_columns_may_be_stored_in_any_order():
     rows, kind, whitening, natural = problem("full", 6, 4)
     by_column = torch.tensor(np.asfortranarray(rows).T, device=DEVICE).T
     assert not by_column.is_contiguous()
-    sums = triton.e_step(by_column, None, whitening.centre, whitening.matrix, natural)
+    sums = of_kernel(by_column, None, kind, whitening, natural)
     for ours, theirs in zip(sums, on_host(rows, kind, whitening).e_step(natural[None]), strict=True):
         assert_close(ours, theirs)
 
@@ -140,10 +146,10 @@ def test_a_noise_component_has_the_same_logit_in_all_rows(name):
     natural = np.vstack([natural, np.zeros((1, natural.shape[1]))])
     natural[-1, 0] = -8.0
     block, tensor = on_host(rows, kind, whitening), torch.tensor(rows, device=DEVICE)
-    sums = triton.e_step(tensor, None, whitening.centre, whitening.matrix, natural)
+    sums = of_kernel(tensor, None, kind, whitening, natural)
     for ours, theirs in zip(sums, block.e_step(natural[None]), strict=True):
         assert_close(ours, theirs)
     responsibilities, _ = posteriors(block.logits(natural).copy()[None])
-    labels, check = launch.predict(tensor, None, parameters_of(whitening, natural), "labels")
+    labels, check = kernel_block.predict(tensor, None, parameters_of(whitening, natural), "labels")
     assert float(check) == 0
     np.testing.assert_array_equal(labels.cpu().numpy(), responsibilities[0].argmax(axis=0))

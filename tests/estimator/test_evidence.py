@@ -9,8 +9,8 @@ import apolar
 from apolar import GaussianMixture
 from apolar._core.files import load_arrays, save_arrays
 from apolar.estimator import model_files
-from apolar.mixture.families import FAMILIES, Invariance, family
-from apolar.mixture.shrinkage import Shrinkage
+from apolar.mixture.families import family
+from apolar.mixture.prior import shrinkage_terms
 from estimator.clusters import NAMES, each_family, example, fitted
 from mixtures import pairs
 
@@ -42,7 +42,7 @@ def test_the_default_prior_leaves_an_unbiased_estimate_at_its_target(name):
     # The rows have the target as their covariance, with n - 1 in the divisor: so has the estimate.
     kind, n_rows = family(name), 8.0
     target = {"full": np.diag([4.0, 1, 9]), "diag": np.array([4.0, 1, 9]), "spherical": np.array(4.0)}[name]
-    terms = Shrinkage(target=target[None], strength=np.array([5.0])).terms(kind, 1, 3)
+    terms = shrinkage_terms(kind, target[None], np.array([5.0]), 3)
     rows, unit = (n_rows - 1) * target, float(kind.divisor(np.ones(()), 3))
     estimate = (unit * rows + terms.scatter[0]) / (unit * n_rows + np.ravel(terms.divisor)[0])
     # The prior also has a thousandth of a row of unit variance.
@@ -67,7 +67,7 @@ def test_every_fit_has_one_below_its_likelihood(name, parameters):
 def test_units_shift_it_by_their_logarithm(name):
     X, _ = example()
     # Spherical components know one unit for all columns, as do those whose axes are orthogonal.
-    units = 1e3 if FAMILIES[name].invariance is Invariance.SCALING else np.array([1e-3, 1.0, 50.0, 1e4])
+    units = 1e3 if family(name).is_rotated or family(name).is_spherical else np.array([1e-3, 1.0, 50.0, 1e4])
     shift = len(X) * np.sum(np.log(np.broadcast_to(units, 4)))
     scaled = fitted(X * units + 7, name)
     # EM ends within its tolerance of the optimum.

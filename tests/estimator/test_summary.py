@@ -9,7 +9,7 @@ from sklearn import config_context
 
 import apolar
 from apolar import GaussianMixture
-from apolar._core.tables import html_table
+from apolar._core.display import html_table
 from apolar.estimator.summary import headline
 from estimator.clusters import each_family, example, fitted
 

@@ -5,44 +5,9 @@ Each case is a seed; what fails is printed with its seed, and `--target NAME --s
 
 import argparse
 import collections
-import signal
 import sys
-import time
-import traceback
-import warnings
 
-import numpy as np
-
-from fuzz.targets import TARGETS
-
-# Seconds that a case may take, of the processor: other programs may be running.
-LONGEST = 20
-
-
-class TooSlow(Exception):
-    """Raised inside a case that takes too long."""
-
-
-def _too_slow(*_):
-    raise TooSlow
-
-
-def outcome(target, seed):
-    """Run one case; return None if it is sound, else what is wrong, and the seconds it took."""
-    started = time.process_time()
-    signal.setitimer(signal.ITIMER_PROF, LONGEST)
-    problem = None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            TARGETS[target](np.random.default_rng(seed))
-    except TooSlow:
-        problem = f"more than {LONGEST} s"
-    except Exception:
-        problem = traceback.format_exc()
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-    return problem, time.process_time() - started
+from fuzz.outcomes import TARGETS, outcome, run_case
 
 
 def main():
@@ -53,11 +18,10 @@ def main():
     parser.add_argument("--target", choices=sorted(TARGETS), action="append", help="only these")
     parser.add_argument("--seed", type=int, help="only this seed, with what it says")
     options = parser.parse_args()
-    signal.signal(signal.SIGPROF, _too_slow)
     targets = options.target or list(TARGETS)
     if options.seed is not None:
         for target in targets:
-            print(target, TARGETS[target](np.random.default_rng(options.seed)))
+            print(target, run_case(target, options.seed))
         return 0
     n_each = -(-options.cases // len(targets))
     failures = collections.Counter()

@@ -11,20 +11,9 @@ from apolar.cli import main
 from fuzz.tables import table
 
 NAMES = (
-    "a",
-    "b",
-    "length in cm",
-    "a",
-    "",
-    "1",
-    "ß",
-    "\x1b[31mred",
-    "x" * 300,
-    "NA",
-    "=1+1",
-    "c,d",
-    'say "so"',
-)
+    "a", "b", "length in cm", "a", "", "1", "ß", "\x1b[31mred", "x" * 300,
+    "NA", "=1+1", "c,d", 'say "so"',
+)  # fmt: skip
 
 
 def run(rng):

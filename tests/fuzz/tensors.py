@@ -10,9 +10,8 @@ import numpy as np
 import apolar
 from apolar.decomposition import ranks
 from apolar.tensor import as_tensor, n_monomials
+from fuzz.outcomes import REFUSALS, single_line
 
-# What the library raises on purpose; each with a message.
-REFUSALS = (ValueError, TypeError, MemoryError)
 # Coefficients of a case, at most: it is to take less than 20 seconds. Most are smaller.
 MAX_COEFFICIENTS, USUAL_COEFFICIENTS = 2000, 300
 SCALES = [1.0] * 8 + [1e-320, 1e-308, 1e-200, 1e-150, 1e-30, 1e30, 1e150, 1e223, 1e300, 1e306]
@@ -27,13 +26,13 @@ def run(rng):
     try:
         tensor = _MAKERS[kind](rng, order, dim)
     except REFUSALS as error:
-        return f"{described}: {_checked(error)}"
+        return f"{described}: {single_line(error)}"
     options = _options(rng)
     described += f", {options}"
     try:
         waring = apolar.decompose(tensor, **options)
     except REFUSALS as error:
-        return f"{described}: {_checked(error)}"
+        return f"{described}: {single_line(error)}"
     except ZeroDivisionError as error:
         raise AssertionError(f"{described}: {error!r}") from error
     form = as_tensor(tensor)
@@ -230,11 +229,3 @@ def _scaled(values, exponent):
     if np.iscomplexobj(values):
         return np.ldexp(values.real, exponent) + 1j * np.ldexp(values.imag, exponent)
     return np.ldexp(values, exponent)
-
-
-def _checked(error):
-    """Return the message of a refusal, which must be there and short."""
-    text = str(error)
-    assert 0 < len(text) < 500, repr(error)
-    assert "\n" not in text, repr(error)
-    return f"{type(error).__name__}: {text[:80]}"

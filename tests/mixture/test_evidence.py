@@ -10,9 +10,9 @@ from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
 from apolar.em.run import Stop, evidence_of, run
-from apolar.mixture.evidence import log_evidence
-from apolar.mixture.families import FAMILIES
-from apolar.mixture.shrinkage import STRENGTHS, AdaptivePrior, common_covariance
+from apolar.mixture.evidence import STRENGTHS, common_covariance, log_evidence
+from apolar.mixture.families import FAMILIES, conjugate_terms
+from apolar.mixture.prior import AdaptivePrior
 from mixtures import FAMILY_NAMES
 
 # Two clusters so far apart that responsibilities are zero or one.
@@ -74,7 +74,7 @@ def test_two_components_have_the_evidence_of_their_integrals():
     evaluated, log_likelihood = data.e_step(parameters[None])
     value = log_evidence(family, parameters[None], evaluated, log_likelihood)[0]
     rows = data.whitened_rows()[0]
-    target = common_covariance(family, stats, AdaptivePrior())
+    target = common_covariance(family, stats, conjugate_terms(family, 2, 1))
     # The weight of one component has the density of Beta(1/2, 1/2), and its rows are in any order.
     expected = betaln(9.5, 7.5) - betaln(0.5, 0.5) - 0.5 * np.log(len(rows))
     by_strength = np.zeros(len(STRENGTHS))

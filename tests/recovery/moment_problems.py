@@ -3,9 +3,10 @@
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from apolar.mixture.families import family as family_of
+from apolar.mixture.parameters import MixtureParameters
 from apolar.moments import CentralMoments
-from apolar.recovery.gaussian_moments import Mixture, mixture_moments, monomial_table
-from apolar.recovery.moment_fit import EXACT
+from apolar.recovery.gaussian_moments import component_moments, of_degree
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import dense_positions
 
@@ -20,25 +21,25 @@ def random_mixture(family, n_features, n_components, rng, *, separation=4.0, con
         if n_components == 1 or gaps.min() > 0.5 * separation:
             break
     spread = np.exp(rng.uniform(-0.5, 0.5, (n_components, n_features)) * np.log(condition))
-    if family == "diag":
-        return Mixture(weights, means, spread)
     if family == "spherical":
-        return Mixture(weights, means, np.repeat(spread[:, :1], n_features, axis=1))
+        spread[:] = spread[:, :1]
+    if family in ("diag", "spherical"):
+        return MixtureParameters(weights, means, spread[:, None] * np.eye(n_features))
     rotations = np.linalg.qr(rng.standard_normal((n_components, n_features, n_features)))[0]
     matrices = (rotations * spread[:, None]) @ rotations.swapaxes(1, 2)
     if family == "tied":
         matrices = np.repeat(matrices[:1], n_components, axis=0)
-    return Mixture(weights, means, matrices)
+    return MixtureParameters(weights, means, matrices)
 
 
-def population(mixture, order, n_rows=EXACT):
+def population(mixture, order, n_rows=1e18):
     """Return the central moments of a mixture up to an order."""
     mean = mixture.weights @ mixture.means
     n_features = len(mean)
-    centred = Mixture(mixture.weights, mixture.means - mean, mixture.covariances)
-    moments, table = mixture_moments(centred, order), monomial_table(n_features, order)
-    tensors = [SymmetricTensor(d, n_features, moments[table.degree(d)]) for d in range(3, order + 1)]
-    covariance = moments[table.degree(2)][dense_positions(n_features, 2)]
+    centred = MixtureParameters(mixture.weights, mixture.means - mean, mixture.covariances)
+    moments = mixture.weights @ component_moments(centred, order)
+    tensors = [SymmetricTensor(d, n_features, moments[of_degree(n_features, d)]) for d in range(3, order + 1)]
+    covariance = moments[of_degree(n_features, 2)][dense_positions(n_features, 2)]
     third = tensors[0].to_dense()
     return CentralMoments(
         n_rows, mean, covariance, tensors[0], np.einsum("aab->b", third), None, tuple(tensors[1:])
@@ -46,30 +47,26 @@ def population(mixture, order, n_rows=EXACT):
 
 
 def as_mixture(found):
-    """Return a MomentMixture with the covariances of all components."""
-    covariances = np.asarray(found.covariances)
-    if found.covariance_type == "tied":
-        covariances = np.repeat(covariances[None], found.n_components, axis=0)
-    elif found.covariance_type == "spherical":
-        covariances = np.repeat(covariances[:, None], found.n_features, axis=1)
-    return Mixture(found.weights, found.means, covariances)
+    """Return a MomentMixture with the matrices of all components."""
+    matrices = family_of(found.covariance_type).matrices(found.covariances, *found.means.shape)
+    return MixtureParameters(found.weights, found.means, matrices)
 
 
 def largest_error(truth, found):
     """Return the largest error of weights, means and covariances, components matched by their means."""
-    other = as_mixture(found) if not isinstance(found, Mixture) else found
+    other = as_mixture(found) if not isinstance(found, MixtureParameters) else found
     distances = ((truth.means[:, None] - other.means) ** 2).sum(axis=2)
     _, order = linear_sum_assignment(distances)
     return max(
         np.abs(truth.weights - other.weights[order]).max(),
         np.abs(truth.means - other.means[order]).max(),
-        np.abs(truth.matrices - other.matrices[order]).max(),
+        np.abs(truth.covariances - other.covariances[order]).max(),
     )
 
 
 def drawn(mixture, n_rows, rng):
     """Return rows of a mixture."""
     labels = rng.choice(len(mixture.weights), n_rows, p=mixture.weights)
-    roots = np.linalg.cholesky(mixture.matrices)
+    roots = np.linalg.cholesky(mixture.covariances)
     noise = rng.standard_normal((n_rows, mixture.means.shape[1]))
     return mixture.means[labels] + np.einsum("nij,nj->ni", roots[labels], noise)

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import apolar
-from apolar.recovery.families import family_mixture, needed_order
-from apolar.recovery.moment_fit import EXACT
+from apolar.recovery.family_mixtures import family_mixture, needed_order
 from recovery.moment_problems import as_mixture, drawn, largest_error, population, random_mixture
 
 WITHIN_LIMITS = [
@@ -20,16 +19,11 @@ WITHIN_LIMITS = [
 ]  # fmt: skip
 
 
-def moments_of(mixture, family, n_components, n_rows=EXACT):
-    order = needed_order(family, n_components, mixture.means.shape[1])
-    return population(mixture, order, n_rows)
-
-
 @pytest.mark.parametrize(("family", "n_components", "n_features"), WITHIN_LIMITS)
 def test_population_moments_give_the_mixture_back(family, n_components, n_features):
     truth = random_mixture(family, n_features, n_components, np.random.default_rng(n_features))
-    moments = moments_of(truth, family, n_components)
-    found = family_mixture(moments, n_components, family, np.random.default_rng(0))
+    moments = population(truth, needed_order(family, n_components, n_features))
+    found = apolar.mixture_from_moments(moments, n_components, covariance_type=family)
     assert largest_error(truth, found) < 1e-8
     assert found.status is apolar.MixtureStatus.VALID
 
@@ -142,7 +136,7 @@ def test_too_few_rows_are_said():
     X = drawn(random_mixture("full", 2, 3, rng, separation=2.0), 60, rng)
     found = apolar.mixture_from_moments(X, 3, covariance_type="full")
     assert found.status is not apolar.MixtureStatus.VALID
-    assert np.linalg.eigvalsh(as_mixture(found).matrices).min() > 0
+    assert np.linalg.eigvalsh(as_mixture(found).covariances).min() > 0
 
 
 def test_rows_in_extreme_units_are_fitted_as_others():

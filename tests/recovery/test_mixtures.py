@@ -10,8 +10,8 @@ from scipy import sparse
 
 import apolar
 from apolar import MixtureStatus
-from apolar.decomposition import pencil
-from apolar.decomposition.pencil import joint_rotation
+from apolar._core import compiled
+from apolar._core.compiled import joint_rotation
 from mixtures import distance, population, random_mixture
 
 laws = settings(max_examples=40, deadline=None, derandomize=True)
@@ -148,7 +148,7 @@ def test_many_columns_by_the_range_finder(monkeypatch):
     X, _ = mixture.sample(4000, 1)
     estimate = apolar.mixture_from_moments(X, 4, random_state=0)
     by_sparse = apolar.mixture_from_moments(sparse.csr_array(X), 4, random_state=0)
-    monkeypatch.setattr("apolar.moments.signal.COVARIANCE_COLUMNS", 400)
+    monkeypatch.setattr("apolar.moments.signal.DENSE_COLUMNS", 400)
     direct = apolar.mixture_from_moments(X, 4)
     # The subspaces differ by the error of the range finder, far below the sampling error.
     assert distance(direct, estimate) < 1e-4
@@ -251,17 +251,17 @@ def test_too_many_components_are_a_weak_signal_not_a_crash():
     assert "fewer components" in estimate.message
 
 
-@pytest.mark.skipif(pencil.kernels is None, reason="The kernels are not compiled.")
+@pytest.mark.skipif(compiled.kernels is None, reason="The kernels are not compiled.")
 def test_the_compiled_joint_rotation_is_that_of_numpy(monkeypatch):
     # Matrices that are nearly diagonal in a common basis, as moments with sampling errors are.
     rng = np.random.default_rng(0)
     basis = np.linalg.qr(rng.standard_normal((5, 5)))[0]
     noise = 0.05 * rng.standard_normal((6, 5, 5))
     matrices = (basis * rng.standard_normal((6, 1, 5))) @ basis.T + noise + np.swapaxes(noise, 1, 2)
-    compiled = joint_rotation(matrices)
-    monkeypatch.setattr(pencil, "kernels", None)
+    by_kernels = joint_rotation(matrices)
+    monkeypatch.setattr(compiled, "kernels", None)
     # Sweeps end at sines of 1e-9.
-    np.testing.assert_allclose(compiled, joint_rotation(matrices), rtol=0, atol=1e-8)
+    np.testing.assert_allclose(by_kernels, joint_rotation(matrices), rtol=0, atol=1e-8)
 
 
 def test_joint_rotation_diagonalises():

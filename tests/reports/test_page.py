@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar._core.numbers import with_error
+from apolar._core.display import with_error
 from apolar.reports import Provenance, report_page
 from apolar.reports.analysis import analyse
 

@@ -13,7 +13,7 @@ from apolar.em.result import Fit
 from apolar.mixture import Prior
 from apolar.mixture.families import family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
-from apolar.mixture.shrinkage import AdaptivePrior
+from apolar.mixture.prior import AdaptivePrior
 from apolar.search import starts
 from apolar.search.candidates import start_candidates
 from apolar.search.merging import greedily_merged_stats, mixture_distances
@@ -227,7 +227,7 @@ def test_how_far_apart_mixtures_are(name):
 
     assert distance(stats, stats) == pytest.approx(0, abs=1e-9)
     # Neither order nor weights matter: only the components.
-    assert distance(stats, 3 * stats[::-1]) == pytest.approx(0, abs=1e-9)
+    assert distance(stats, stats[::-1] * 3) == pytest.approx(0, abs=1e-9)
     assert distance(stats, other) == pytest.approx(distance(other, stats))
     assert distance(stats, other) > 0.1
     # Of batches, one distance each.

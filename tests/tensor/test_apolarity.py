@@ -26,12 +26,6 @@ def test_hankel_entries_are_coefficients_of_products():
         np.testing.assert_array_equal(matrix, expected)
 
 
-def test_hankel_rank_is_the_number_of_generic_terms():
-    rng = np.random.default_rng(1)
-    tensor = apolar.SymmetricTensor.from_waring(rng.standard_normal(4), rng.standard_normal((4, 3)), 5)
-    assert np.linalg.matrix_rank(apolar.hankel(tensor, row_degree=3)) == 4
-
-
 def test_weighted_hankel_has_the_singular_values_of_the_flattening():
     rng = np.random.default_rng(2)
     tensor = apolar.SymmetricTensor(4, 3, rng.standard_normal(15))

@@ -7,7 +7,6 @@ import pytest
 import sympy
 
 from apolar import SymmetricTensor
-from apolar.tensor import parse_polynomial
 
 THIRD = Fraction(1, 3)
 
@@ -103,9 +102,3 @@ def test_long_fractions_fall_back_to_floats(text):
 def test_numbers_that_would_fill_the_memory_are_refused(text):
     with pytest.raises(ValueError, match="too large"):
         SymmetricTensor.from_polynomial(text)
-
-
-def test_parsed_terms_stay_floats():
-    terms, _ = parse_polynomial("x/3 + 2*y")
-    assert terms == {(1, 0): 1 / 3, (0, 1): 2.0}
-    assert all(type(value) is float for value in terms.values())

@@ -153,8 +153,3 @@ def test_what_is_too_large_to_write_out_is_refused_in_a_line(text, message):
         SymmetricTensor.from_polynomial(text)
     assert len(str(caught.value)) < 250
     assert "\n" not in str(caught.value)
-
-
-def test_a_power_of_seven_variables_is_written_out():
-    tensor = SymmetricTensor.from_polynomial("(a + b + c + d + e + f + g)^8")
-    np.testing.assert_allclose(tensor.coefficients, 1.0)

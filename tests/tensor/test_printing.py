@@ -24,12 +24,6 @@ def test_numbers(value, expected):
     assert InLatex(1, None, 4).number(value) == expected
 
 
-def test_a_form_is_a_polynomial():
-    form = apolar.SymmetricTensor.from_polynomial({(3, 0): 1.0, (1, 2): -3.0})
-    assert form._repr_latex_() == r"$x^{3} - 3 \, x y^{2}$"
-    assert apolar.SymmetricTensor.zeros(2, 2)._repr_latex_() == "$0$"
-
-
 def test_variables_have_indices_and_long_forms_end_in_dots():
     rng = np.random.default_rng(0)
     form = apolar.SymmetricTensor.from_waring(rng.random(3), rng.standard_normal((3, 12)), 3)

@@ -98,11 +98,6 @@ def test_rows_of_every_kind(kind):
     assert T.share_outside(np.eye(4)[:, :2]) == pytest.approx(np.sqrt((X[:, 2:] ** 2).sum() / (X**2).sum()))
 
 
-def test_without_weights_it_is_the_moment():
-    moment = apolar.SymmetricTensor.from_rows(X, None, 2).to_tensor().to_dense()
-    np.testing.assert_allclose(moment, X.T @ X / 50, atol=1e-14)
-
-
 @pytest.mark.parametrize("weights", [SIGNED, np.abs(SIGNED), -np.abs(SIGNED)])
 def test_the_norm_by_pairs_of_rows(weights, monkeypatch):
     # As if the coefficients were too many.

@@ -96,13 +96,6 @@ def test_values_stay_values():
         tensor.order = 4
 
 
-def test_norm_survives_extreme_scales():
-    tensor = random_tensor(3, 3)
-    assert (tensor * 1e200).norm() == pytest.approx(1e200 * tensor.norm())
-    assert (tensor * 1e-200).norm() == pytest.approx(1e-200 * tensor.norm())
-    assert SymmetricTensor.zeros(3, 3).norm() == 0
-
-
 def test_repr_is_readable_and_short():
     assert repr(SymmetricTensor.from_polynomial("x^3 - 3*x*y^2")) == (
         "SymmetricTensor(order=3, dim=2): x^3 - 3*x*y^2"
@@ -110,14 +103,6 @@ def test_repr_is_readable_and_short():
     assert "smaller terms" in repr(random_tensor(10, 3))
     assert len(repr(random_tensor(10, 3))) < 300
     assert repr(SymmetricTensor.zeros(2, 2)).endswith(": 0")
-
-
-def test_compact_storage_where_the_full_array_would_not_fit():
-    # 12^10 entries, 495 GB, against 352,716.
-    points = np.random.default_rng(0).standard_normal((2, 12))
-    tensor = SymmetricTensor.from_waring([1, 2], points, 10)
-    x = np.random.default_rng(1).standard_normal(12) / 4
-    assert tensor(x) == pytest.approx((points @ x) ** 10 @ [1, 2], rel=1e-9)
 
 
 # --- bad input -----------------------------------------------------------------

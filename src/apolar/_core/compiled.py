@@ -1,4 +1,8 @@
-"""Sums over rows by the compiled extension, where it was built; without it, NumPy computes the same.
+"""The compiled extension, where it was built; without it, NumPy computes the same.
+
+No other module calls it. It sums over rows, and takes the steps of EM between two passes over them, which
+factorise, invert and multiply matrices of a few columns. For these a call of NumPy takes far longer than the
+arithmetic, and on small tables that is most of a fit.
 
 The environment variable APOLAR_KERNELS, if it is set before apolar is imported, names what is used in place
 of the best: `numpy`, to do without the extension, or an instruction set, `baseline`, `avx2` or `avx512`.
@@ -7,8 +11,10 @@ of the best: `numpy`, to do without the extension, or an instruction set, `basel
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -29,6 +35,10 @@ SPHERICAL, DIAGONAL, FULL = 0, 1, 2
 PART_ROWS = 1024
 MAX_PARTS, MIN_PARTS = 256, 16
 PART_NUMBERS = 2**17
+# How plain runs say that a component collapsed.
+COLLAPSED = 2
+# Above this many columns LAPACK factorises matrices as fast.
+MAX_COLUMNS = 32
 # The multiplications that make another thread worth its start: some tenths of a millisecond.
 WORK_PER_THREAD = 2 * 10**6
 
@@ -290,3 +300,145 @@ def _sums_of_parts(
     call = functools.partial(getattr(kernels, name), *arguments, size, counter, *of_rows, *sums)
     run_in_threads(call, min(n_threads, n_parts, 1 + n_rows * n_numbers // WORK_PER_THREAD))
     return [parts[0] if len(parts) == 1 else np.add.reduce(parts, axis=0) for parts in sums]
+
+
+# --- small matrices, and comparisons of mixtures ------------------------------------------------
+
+
+def has_steps(kind: int, n_columns: int) -> bool:
+    """Return whether the extension takes the steps between passes for covariances of a kind."""
+    return kernels is not None and (kind < FULL or n_columns <= MAX_COLUMNS)
+
+
+def contiguous(array: Any) -> Array:
+    """Return an array as the extension takes it; None is an array that is not given."""
+    return np.empty(0) if array is None else np.ascontiguousarray(array, np.float64)
+
+
+def take_step(
+    name: str, arrays: tuple[Any, ...], shapes: tuple[tuple[int, ...], ...], *numbers: Any
+) -> tuple[Array, ...] | None:
+    """Return what a function of the extension writes; None if a matrix is not safely positive definite.
+
+    The caller then uses NumPy.
+
+    Parameters
+    ----------
+    name : str
+        Of the function.
+    arrays : tuple of ndarray, float or None
+    shapes : tuple of tuple of int
+        Of the results.
+    *numbers
+        What else the function takes.
+    """
+    results = tuple(np.empty(shape) for shape in shapes)
+    is_known = getattr(kernels, name)(*map(contiguous, arrays), *results, *numbers)
+    return results if is_known else None
+
+
+def plain_run(
+    rows: tuple[Any, ...], start: tuple[Any, ...], n_stats: int, *numbers: Any, n_steps: int, tol: float
+) -> tuple[list[Array], Array, Array, bool]:
+    """Return the end of plain steps of EM on rows in whitened coordinates.
+
+    Parameters
+    ----------
+    rows : tuple of ndarray or None
+        The columns, shape (n_features, n_rows), and the weights of the rows; what a prior adds to scatters
+        and divisors; the map to the units of the data and its inverse.
+    start : tuple of ndarray
+        Weights, means and covariances.
+    n_stats : int
+        The number of row statistics.
+    *numbers
+        What else the function of the extension takes.
+    n_steps : int
+    tol : float
+        A run has converged when a step changes the objective by less than this, relative to its size.
+
+    Returns
+    -------
+    end : list of ndarray
+        Weights, means and covariances of the last E-step.
+    stats : ndarray, shape (n_components, n_stats)
+    results : ndarray, shape (3,)
+        Log-likelihood, objective and number of E-steps.
+    is_collapsed : bool
+    """
+    # Copies, in which the extension writes the ends; a number would not be an array.
+    end = [np.array(np.atleast_1d(array), np.float64, order="C") for array in start]
+    stats, results = np.zeros((len(end[0]), n_stats)), np.array([-np.inf, -np.inf, 0.0])
+    arrays = *map(contiguous, rows), *end, stats, results
+    size = part_rows(rows[0].shape[1], stats.size)
+    is_collapsed = kernels.plain_run(*arrays, *numbers, size, n_steps, tol) == COLLAPSED
+    end[2] = end[2].reshape(np.shape(start[2]))
+    return end, stats, results, is_collapsed
+
+
+def joint_rotation(matrices: Array, *, tol: float = 1e-9, max_sweeps: int = 60) -> Array:
+    """Return the rotation that best diagonalises symmetric matrices together [cardoso1996].
+
+    Parameters
+    ----------
+    matrices : ndarray, shape (n_matrices, dim, dim)
+        Real, symmetric.
+    tol : float
+        Stop when no rotation of a sweep has a larger sine; the error is then its square.
+    max_sweeps : int
+
+    Returns
+    -------
+    rotation : ndarray, shape (dim, dim)
+        Orthogonal; its columns are the joint eigenvectors.
+    """
+    # Coordinates first: a rotation then mixes two contiguous slices.
+    stack = np.ascontiguousarray(np.moveaxis(np.array(matrices, dtype=float), 0, 2))
+    dim = stack.shape[0]
+    if kernels is not None:
+        rotation = np.eye(dim)
+        kernels.joint_rotation(stack, rotation, dim, tol, max_sweeps)
+        return rotation
+
+    def angle_in(p: int, q: int) -> float:
+        differences, doubles = stack[p, p] - stack[q, q], 2 * stack[p, q]
+        on = float(differences @ differences - doubles @ doubles)
+        off = 2 * float(differences @ doubles)
+        return 0.5 * math.atan2(off, on + math.hypot(on, off))
+
+    return rotate_planes(stack, angle_in, tol, max_sweeps)
+
+
+def rotate_planes(stack: Array, angle_in: Callable[[int, int], float], tol: float, max_sweeps: int) -> Array:
+    """Return a rotation, by sweeps of rotations in planes of two coordinates.
+
+    Parameters
+    ----------
+    stack : ndarray, shape (dim, dim, n)
+        Symmetric matrices, which are rotated in place.
+    angle_in : callable
+        The angle of the rotation in the plane of two coordinates.
+    tol : float
+        Stop when no rotation of a sweep has a larger sine.
+    max_sweeps : int
+
+    Returns
+    -------
+    rotation : ndarray, shape (dim, dim)
+    """
+    rotation = np.eye(len(stack))
+    for _ in range(max_sweeps):
+        largest = 0.0
+        for p, q in itertools.combinations(range(len(stack)), 2):
+            angle = angle_in(p, q)
+            sine, cosine = math.sin(angle), math.cos(angle)
+            largest = max(largest, abs(sine))
+            if abs(sine) <= tol:
+                continue
+            for rows in (stack, stack.swapaxes(0, 1), rotation.T):
+                turned = cosine * rows[p] + sine * rows[q]
+                rows[q] = cosine * rows[q] - sine * rows[p]
+                rows[p] = turned
+        if largest <= tol:
+            break
+    return rotation

@@ -23,9 +23,8 @@ MIN_VOLUME = 1e-10
 VOLUME_ROUNDS = 500
 VOLUME_TOLERANCE = 1e-13
 NEAR_ROUNDS = 5
-# Sweeps of rotations to common axes: from each of two starts before the better one is chosen, of that one in
-# all, and from axes that are near.
-FIRST_SWEEPS = 10
+
+# Sweeps of rotations to common axes, and those from axes that are near.
 SWEEPS = 200
 NEAR_SWEEPS = 2
 # The sine of an angle that counts as zero, and the contrast of the variances in a plane, relative to the

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import array_api_compat
@@ -32,11 +31,12 @@ def is_device_array(value: Any) -> bool:
         return False
     if array_api_compat.is_torch_array(value):
         return bool(value.device.type != "mps")
-    if array_api_compat.is_cupy_array(value):
-        return True
-    if array_api_compat.is_jax_array(value) or array_api_compat.is_dask_array(value):
-        return False
-    return hasattr(value, "__array_namespace__") and not array_api_compat.is_pydata_sparse_array(value)
+    is_other = (
+        array_api_compat.is_jax_array(value)
+        or array_api_compat.is_dask_array(value)
+        or array_api_compat.is_pydata_sparse_array(value)
+    )
+    return array_api_compat.is_cupy_array(value) or (hasattr(value, "__array_namespace__") and not is_other)
 
 
 def is_dask(X: Any) -> bool:
@@ -73,13 +73,16 @@ def to_numpy(array: Any) -> Array:
 
 
 def to_device_of(values: Any, array: Any) -> Any:
-    """Return values of the host on the device of an array, in double precision."""
+    """Return values of the host on the device of an array: in double precision, or as 64-bit integers."""
     if isinstance(array, np.ndarray) or sparse.issparse(array):
         return np.asarray(values)
+    if is_device_array(values):
+        return values
     xp = namespace(array)
     # Copied, because some libraries do not accept read-only arrays.
-    values = np.array(values, dtype=np.float64)
-    return xp.asarray(values, dtype=xp.float64, device=array_api_compat.device(array))
+    values = np.array(values)
+    dtype = {"i": xp.int64, "c": xp.complex128}.get(values.dtype.kind, xp.float64)
+    return xp.asarray(values, dtype=dtype, device=array_api_compat.device(array))
 
 
 class DeviceCopies:
@@ -88,35 +91,24 @@ class DeviceCopies:
     Parameters
     ----------
     values : array_like
-    copy : callable, default=to_device_of
-        Takes values and an array, and returns the values on its device.
     """
 
-    def __init__(self, values: Any, copy: Callable[[Any, Any], Any] = to_device_of) -> None:
-        self.values, self._copy = np.asarray(values), copy
+    def __init__(self, values: Any) -> None:
+        self.values = np.asarray(values)
         # The last copy, and its namespace and device.
         self._last: tuple[Any, Any, Any] = (None, None, None)
 
-    def __reduce__(self) -> tuple[type[DeviceCopies], tuple[Any, ...]]:
-        return DeviceCopies, (self.values, self._copy)
+    def __reduce__(self) -> tuple[type[DeviceCopies], tuple[Any]]:
+        return DeviceCopies, (self.values,)
 
     def to_device_of(self, array: Any) -> Any:
         """Return the values on the device of an array."""
         if isinstance(array, np.ndarray) or sparse.issparse(array):
             return self.values
-        place, last = (namespace(array), array_api_compat.device(array)), self._last
+        last, place = self._last, (namespace(array), array_api_compat.device(array))
         if last[1:] != place:
-            last = (self._copy(self.values, array), *place)
-            self._last = last
+            self._last = last = (to_device_of(self.values, array), *place)
         return last[0]
-
-
-def positions_to_device_of(positions: Any, array: Any) -> Any:
-    """Return row positions on the device of an array."""
-    if isinstance(array, np.ndarray) or sparse.issparse(array) or is_device_array(positions):
-        return positions
-    xp = namespace(array)
-    return xp.asarray(np.array(positions), dtype=xp.int64, device=array_api_compat.device(array))
 
 
 def total(array: Any) -> Any:

@@ -14,11 +14,10 @@ class Settings:
     # --- search: samples of the rows (benchmarks/small_clusters) ---
     # Rows of a search, of comparisons and of checks. Starts that do not search see twice as many.
     sample_rows: int = 10_000
-    # Rows times parameters of a search, and of its continuation on a sample that is larger by `growth`.
+    # Rows times parameters up to which a search goes on with twice as many rows.
     work: int = 1_000_000
-    max_work: int = 4_000_000
+    # Rows per parameter: of any search, and of the samples on the way to all rows, each larger by `growth`.
     growth: int = 5
-    # Rows per parameter: of any search, and of the samples on the way to all rows.
     rows_per_parameter: int = 10
     approach_rows: int = 200
     # Rows of a merge tree that many candidates share, and of the start "mbhc": time grows with their square.
@@ -34,8 +33,7 @@ class Settings:
     seeds_per_component: int = 4
     # Steps of EM in a race: of starts, of splits and of mergers, before the best of them are run on.
     short_steps: int = 8
-    # How many of a race are run to their optima, pairs are merged, rounds of split and merge are run, and
-    # contenders are run on all rows.
+    # How many of a race are run to their optima, pairs are merged, and rounds of split and merge are run.
     kept: int = 3
     # If at least this many starts reach the same optimum, there is no split and merge.
     agreeing: int = 4
@@ -43,7 +41,7 @@ class Settings:
     # which a difference may be chance.
     same_optimum: float = 0.5
     chance_errors: float = 4.0
-    # The tolerance of EM in a search, also the least gain for which another round is run, and its most passes.
+    # EM in a search: its tolerance, the least gain for which another round is run, and its most passes.
     sample_tolerance: float = 0.1
     sample_passes: int = 300
     # The start "emem", and how many of its runs share a pass: with more, a pass is no faster.
@@ -190,11 +188,6 @@ class Settings:
     volume_rows: float = 1.0
     volume_rounds: int = 2
     prior_floor: float = 1e-3
-    # Common axes of many columns: the most steps, the gain per row that ends them, and the correlation up to
-    # which axes are those of covariances.
-    majorisations: int = 100
-    min_axes_gain: float = 1e-9
-    same_axes: float = 1e-7
     # The least information of a row about an angle: that of axes of about the same variance is near zero.
     min_angle_information: float = 0.1
 

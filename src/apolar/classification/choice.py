@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.selection import Selection, default_kinds, select
 
-__all__ = ["Choice", "ClassRows", "choose_mixtures", "log_joint"]
+__all__ = ["ClassRows", "choose_mixtures", "log_joint"]
 
 # The numbers of components that are tried in each class, as by mclust's MclustDA, if none are given.
 AUTO = tuple(range(1, 6))
@@ -40,7 +41,6 @@ N_COMPLETIONS = 10
 
 Mixtures = tuple[GaussianMixture, ...]
 """One for each class."""
-Notes = tuple[tuple[type[Warning], str], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +130,7 @@ class ClassModel:
     mixtures : tuple of GaussianMixture
         Those of all rows.
     notes : tuple of (warning class, str)
+        What the user is warned of.
     """
 
     name: str
@@ -137,42 +138,13 @@ class ClassModel:
     covariance_type: str | None = None
     is_linear: bool = False
     mixtures: Mixtures = ()
-    notes: Notes = ()
+    notes: tuple[tuple[type[Warning], str], ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """The mixtures of the classes, and how they were chosen.
-
-    Attributes
-    ----------
-    mixtures : tuple of GaussianMixture
-    message : str
-    covariance_type : str or None
-        The family that the classes share.
-    notes : tuple of (warning class, str)
-    losses, bics : dict of str to float
-        What was compared; empty where it was not.
-    selections : tuple of Selection
-        The mixtures of each class that were compared; empty if there were none.
-    """
-
-    mixtures: Mixtures
-    message: str
-    covariance_type: str | None = None
-    notes: Notes = ()
-    losses: dict[str, float] = field(default_factory=dict)
-    bics: dict[str, float] = field(default_factory=dict)
-    selections: tuple[Selection, ...] = ()
-
-    @classmethod
-    def of(cls, best: ClassModel, reason: str, **compared: Any) -> Choice:
-        """Return the choice of a candidate."""
-        return cls(best.mixtures, f"{best.name}{reason}.", best.covariance_type, best.notes, **compared)
-
-
-def choose_mixtures(settings: Any, rows: ClassRows, numbers: tuple[int, ...], class_prior: Array) -> Choice:
-    """Return the mixtures of the classes: what was asked for, and the best of what was not.
+def choose_mixtures(
+    settings: Any, rows: ClassRows, numbers: tuple[int, ...], class_prior: Array
+) -> tuple[ClassModel, dict[str, Any]]:
+    """Return what describes the classes: what was asked for, and the best of what was not.
 
     Parameters
     ----------
@@ -181,6 +153,12 @@ def choose_mixtures(settings: Any, rows: ClassRows, numbers: tuple[int, ...], cl
     numbers : tuple of int
         The numbers of components to try in each class; empty if none were given.
     class_prior : ndarray, shape (n_classes,)
+
+    Returns
+    -------
+    model : ClassModel
+    attributes : dict of str to object
+        Of the classifier: how the model was chosen.
     """
     by_prediction, shared = settings.criterion == "brier_score", settings.shared
     tries_shared = bool(shared) or (shared is None and by_prediction and not numbers)
@@ -188,25 +166,24 @@ def choose_mixtures(settings: Any, rows: ClassRows, numbers: tuple[int, ...], cl
     if shared and not by_prediction and not candidates[0].notes:
         bics = {str(one.covariance_type): _bic(rows, one) for one in candidates}
         best = min(candidates, key=lambda one: bics[str(one.covariance_type)])
-        return Choice.of(best, f": the lowest BIC of {len(bics)}", bics=bics)
-    selections: tuple[Selection, ...] = ()
+        return best, {"message_": f"{best.name}: the lowest BIC of {len(bics)}.", "bics_": bics}
+    attributes: dict[str, Any] = {}
     if not shared:
         criterion = "bic" if by_prediction else settings.criterion
         try:
-            selections, notes = _separate_selections(rows, settings, numbers, criterion)
+            attributes["selections_"], own = _separate_candidates(rows, settings, numbers, criterion)
         except ValueError:
             if not candidates:
                 raise
         else:
-            own = _separate_candidates(selections, notes)
             # By another criterion, the choice is that of the most components.
             candidates += own if by_prediction else own[-1:]
+    if tries_shared and settings.covariance_type is None:
+        candidates.append(_same_for_all(rows))
     if len(candidates) == 1:
-        choice = Choice.of(candidates[0], "")
-    else:
-        or_none = tries_shared and settings.covariance_type is None
-        choice = _best_prediction(rows, candidates, class_prior, or_none=or_none)
-    return replace(choice, selections=selections)
+        return candidates[0], {"message_": f"{candidates[0].name}.", **attributes}
+    best, chosen = _best_prediction(rows, candidates, class_prior)
+    return best, chosen | attributes
 
 
 # --- one Gaussian for each class ----------------------------------------------------------------
@@ -220,42 +197,33 @@ def _shared_candidates(rows: ClassRows, settings: Any, by_prediction: bool) -> l
     given, prior = settings.covariance_type, settings.prior
     kinds = default_kinds(rows.values.shape[1]) if given is None else given
     kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
-    families = {kind: family(kind).name for kind in kinds}
+    families = {kind: family(kind) for kind in kinds}
     # With the default prior these are shrunk as strongly as rows left out say, not as the evidence does.
-    is_default = isinstance(prior, str) and prior == "default"
-    shrinking = set(families.values()) & {"full", "tied"} if is_default and by_prediction else set()
-    candidates = []
-    if shrinking or (by_prediction and given is None):
-        candidates = _shrunk_candidates(rows, own=shrinking != {"tied"})
-    for kind, name in families.items():
-        if name not in shrinking:
-            fit = functools.partial(_fit_family, kind=kind, prior=prior)
-            candidates.append(ClassModel(f"one Gaussian for each class ({kind})", fit, kind, name == "tied"))
-    found, problem = _fit_all(rows, candidates)
+    is_default = isinstance(prior, str) and prior == "default" and by_prediction
+    shrinking = [kind for kind in families if is_default and families[kind].name in ("full", "tied")]
+    own = not all(families[kind].shares_covariance for kind in shrinking or kinds)
+    shrunk = _shrunk_candidates(rows, TOWARDS_COMMON if own else TOWARDS_COMMON[:1])
+    candidates = shrunk if shrinking or (by_prediction and given is None) else []
+    for kind in (kind for kind in kinds if kind not in shrinking):
+        fit = functools.partial(_fit_family, kind=kind, prior=prior)
+        is_linear = families[kind].name == "tied"
+        candidates = [*candidates, ClassModel(f"one Gaussian for each class ({kind})", fit, kind, is_linear)]
+    found = []
+    for one in candidates:
+        with contextlib.suppress(ValueError, np.linalg.LinAlgError):
+            found.append(replace(one, mixtures=one.fit(rows)))
     if found:
         return found
-    shrunk = _shrunk_candidates(rows, own=not all(family(kind).shares_covariance for kind in kinds))
-    found, another = _fit_all(rows, shrunk)
-    if not found:
-        raise ValueError(f"No family could be fitted to the classes: {problem} {another}")
     smallest = int(np.argmin(rows.counts))
     note = (
         f"The classes have too few rows for covariance_type={given!r}, {rows.label(smallest)} only "
         f"{rows.counts[smallest]:g}: without shrinkage, covariances are singular. Used instead: {{}}. Use "
         "prior='default' to ask for shrinkage."
     )
-    return [replace(one, notes=((FewRowsWarning, note.format(one.name)),)) for one in found]
-
-
-def _fit_all(rows: ClassRows, candidates: list[ClassModel]) -> tuple[list[ClassModel], str]:
-    """Return the candidates that can be fitted, with their mixtures, and the first problem with others."""
-    fitted, problem = [], ""
-    for one in candidates:
-        try:
-            fitted.append(replace(one, mixtures=one.fit(rows)))
-        except (ValueError, np.linalg.LinAlgError) as error:
-            problem = problem or str(error)
-    return fitted, problem
+    return [
+        replace(one, mixtures=one.fit(rows), notes=((FewRowsWarning, note.format(one.name)),))
+        for one in shrunk
+    ]
 
 
 def _fit_family(rows: ClassRows, kind: str, prior: Any) -> Mixtures:
@@ -282,7 +250,7 @@ def _fit_family(rows: ClassRows, kind: str, prior: Any) -> Mixtures:
     )
 
 
-def _shrunk_candidates(rows: ClassRows, own: bool = True) -> list[ClassModel]:
+def _shrunk_candidates(rows: ClassRows, towards_common: tuple[float, ...]) -> list[ClassModel]:
     """Return one Gaussian for each class, with covariances between own and common, shrunk to a diagonal.
 
     They are those of regularised discriminant analysis [friedman1989], with the diagonal of the common
@@ -292,7 +260,7 @@ def _shrunk_candidates(rows: ClassRows, own: bool = True) -> list[ClassModel]:
     """
     variances = rows.moments[1]
     candidates = []
-    for common in TOWARDS_COMMON if own else TOWARDS_COMMON[:1]:
+    for common in towards_common:
         kind = "tied" if common == 1 else "full"
         steps = f"{common:g} towards the common one and " if 0 < common < 1 else ""
         name = f"one Gaussian for each class ({kind}, shrunk {steps}towards a diagonal)"
@@ -350,6 +318,17 @@ def _gaussian(kind: str, mean: Array, covariance: Array, count: float) -> Gaussi
     return mixture
 
 
+def _same_for_all(rows: ClassRows) -> ClassModel:
+    """Return what gives every row the most probable class: one Gaussian for all classes."""
+    mean, variances = rows.moments
+    same = tuple(_gaussian("diag", mean, variances[None], count) for count in rows.counts)
+    note = (
+        "No description of the classes predicts rows left out better than the shares of the classes do: "
+        "every row is given the most probable class. More rows or other columns are needed."
+    )
+    return ClassModel("the most probable class", lambda _: same, None, False, same, ((FewRowsWarning, note),))
+
+
 def _bic(rows: ClassRows, one: ClassModel) -> float:
     """Return the BIC of the rows with their classes, under one Gaussian for each; lower is better."""
     counts = rows.counts
@@ -364,69 +343,70 @@ def _bic(rows: ClassRows, one: ClassModel) -> float:
 # --- a mixture for each class -------------------------------------------------------------------
 
 
-def _separate_selections(
+def _separate_candidates(
     rows: ClassRows, settings: Any, numbers: tuple[int, ...], criterion: str
-) -> tuple[tuple[Selection, ...], Notes]:
-    """Return for each class the choice among mixtures of its rows alone, and the warnings of the fits.
+) -> tuple[tuple[Selection, ...], list[ClassModel]]:
+    """Return for each class the choice among mixtures of its rows alone, and what these describe it by.
+
+    That are mixtures of each class with at most one component, at most two, and so on. Up to each number, the
+    criterion chooses for each class.
+    """
+    selections: list[Selection] = []
+    notes: list[tuple[type[Warning], str]] = []
+    for code in range(len(rows.counts)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            selections.append(_selection(rows, code, settings, numbers, criterion))
+        for warning in caught:
+            # A FarRowsWarning is made from numbers of rows, not from a text.
+            category = ApolarWarning if warning.category is FarRowsWarning else warning.category
+            # A column that is constant in one class can tell it from the others.
+            if category is not ColumnWarning:
+                notes.append((category, f"{rows.label(code)}: {warning.message}"))
+    found: dict[str, ClassModel] = {}
+    for most in sorted({row.n_components for selection in selections for row in selection.table}):
+        best = []
+        for selection in selections:
+            allowed = [row for row in selection.table if row.is_fitted and row.n_components <= most]
+            best += sorted(allowed, key=lambda row: getattr(row, criterion))[:1]
+        if len(best) < len(selections):
+            continue
+        pairs = zip(selections, best, strict=True)
+        models = tuple(one.models[row.covariance_type, row.n_components] for one, row in pairs)
+        described = ", ".join(f"{row.n_components} {row.covariance_type}" for row in best)
+        name, fit = f"a mixture for each class ({described})", functools.partial(_fit_again, models)
+        found.setdefault(name, ClassModel(name, fit, mixtures=models, notes=tuple(notes)))
+    return tuple(selections), list(found.values())
+
+
+def _selection(
+    rows: ClassRows, code: int, settings: Any, numbers: tuple[int, ...], criterion: str
+) -> Selection:
+    """Return the choice among mixtures of the rows of a class.
 
     Where no number is given, each part that is left out can have a row of a component, and its covariance can
     be regular. One component is always tried.
     """
-    rows_each = 1 if numbers else max(N_FOLDS, rows.values.shape[1] + 1)
-    prior = {} if settings.prior is None else {"prior": settings.prior}
-    selections: list[Selection] = []
-    notes: list[tuple[type[Warning], str]] = []
-    for code, count in enumerate(rows.counts):
-        values, weights = rows.of_class(code)
-        varies = np.fmax.reduce(values, axis=0) > np.fmin.reduce(values, axis=0)
-        if count < 2 * (1 - 1e-12) or not np.any(varies):
-            raise ValueError(
-                f"{rows.label(code)} has no two rows that differ, and a mixture of its own needs them: leave "
-                "it out, or use shared=True, where the classes share a covariance."
-            )
-        most = max(1, int(count * (1 + 1e-12)) // rows_each)
-        tried = tuple(number for number in numbers or AUTO if number <= most) or (most,)
-        given = tried, settings.covariance_type, criterion
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            try:
-                selection = select(values, *given, sample_weight=weights, random_state=rows.seed, **prior)
-            except ValueError as error:
-                raise ValueError(
-                    f"{rows.label(code)}: {error} If its rows are too few, leave it out, or use shared=True, "
-                    "where the classes share a covariance."
-                ) from error
-        for warning in caught:
-            category, text = warning.category, f"{rows.label(code)}: {warning.message}"
-            # A column that is constant in one class can tell it from the others.
-            if not issubclass(category, ColumnWarning):
-                # A FarRowsWarning is made from numbers of rows, not from a text.
-                notes.append((ApolarWarning if category is FarRowsWarning else category, text))
-        selections.append(selection)
-    return tuple(selections), tuple(notes)
-
-
-def _separate_candidates(selections: tuple[Selection, ...], notes: Notes) -> list[ClassModel]:
-    """Return mixtures of each class with at most one component, at most two, and so on.
-
-    Up to each number, the criterion of the selections chooses for each class.
-    """
-    tables = [[row for row in selection.table if row.is_fitted] for selection in selections]
-    criterion = selections[0].criterion
-    found: dict[str, ClassModel] = {}
-    for most in sorted({row.n_components for selection in selections for row in selection.table}):
-        allowed = [[row for row in table if row.n_components <= most] for table in tables]
-        if not all(allowed):
-            continue
-        best = [min(table, key=lambda row: getattr(row, criterion)) for table in allowed]
-        models = tuple(
-            selection.models[row.covariance_type, row.n_components]
-            for selection, row in zip(selections, best, strict=True)
+    values, weights = rows.of_class(code)
+    # Sums of weights that are numbers of rows are such numbers up to rounding.
+    count = np.round(rows.counts[code], 9)
+    if count < 2 or not np.any(np.fmax.reduce(values, axis=0) > np.fmin.reduce(values, axis=0)):
+        raise ValueError(
+            f"{rows.label(code)} has no two rows that differ, and a mixture of its own needs them: leave "
+            "it out, or use shared=True, where the classes share a covariance."
         )
-        described = ", ".join(f"{row.n_components} {row.covariance_type}" for row in best)
-        name, fit = f"a mixture for each class ({described})", functools.partial(_fit_again, models)
-        found.setdefault(name, ClassModel(name, fit, mixtures=models, notes=notes))
-    return list(found.values())
+    rows_each = 1 if numbers else max(N_FOLDS, values.shape[1] + 1)
+    most = max(1, int(count) // rows_each)
+    tried = tuple(number for number in numbers or AUTO if number <= most) or (most,)
+    prior = {} if settings.prior is None else {"prior": settings.prior}
+    given = tried, settings.covariance_type, criterion
+    try:
+        return select(values, *given, sample_weight=weights, random_state=rows.seed, **prior)
+    except ValueError as error:
+        raise ValueError(
+            f"{rows.label(code)}: {error} If its rows are too few, leave it out, or use shared=True, "
+            "where the classes share a covariance."
+        ) from error
 
 
 def _fit_again(models: Mixtures, rows: ClassRows) -> Mixtures:
@@ -458,35 +438,30 @@ def log_joint(mixtures: Iterable[GaussianMixture], values: Array, class_prior: A
 
 
 def _best_prediction(
-    rows: ClassRows, candidates: list[ClassModel], class_prior: Array, *, or_none: bool
-) -> Choice:
+    rows: ClassRows, candidates: list[ClassModel], class_prior: Array
+) -> tuple[ClassModel, dict[str, Any]]:
     """Return the candidate with the lowest Brier score of rows that are left out [brier1950].
 
     It is proper, as the log-loss is, and bounded: no single row decides.
 
     Where linear discriminant analysis is among them, another one has to be better by more than the standard
     error of the difference; mixtures, which take longest, are given up as soon as they are worse by more.
-    With `or_none`, each row is given the most probable class if that makes fewer errors than the best
-    candidate, by more than the standard error of the difference.
     """
     distinct, shares = _left_out(rows)
     # With the given probabilities of the classes, and not the shares of the rows.
     weights = shares * (class_prior / (rows.counts / rows.counts.sum()))[distinct.codes, None]
-    left, truth = list(candidates), np.broadcast_to(distinct.codes[:, None], shares.shape)
-    losses, errors = ({one.name: np.zeros(shares.shape) for one in left} for _ in range(2))
-    done, linear = np.zeros(shares.shape, dtype=bool), None
+    losses = {one.name: np.zeros(shares.shape) for one in candidates}
+    left, done, linear = list(candidates), np.zeros(shares.shape, dtype=bool), None
     for part in np.flatnonzero(np.any(weights > 0, axis=0)):
         here = weights[:, part] > 0
-        others, codes = distinct.without(shares[:, part]), distinct.codes[here]
+        others, truth = distinct.without(shares[:, part]), np.eye(len(class_prior))[distinct.codes[here]]
         for one in list(left):
             try:
                 joint = log_joint(one.fit(others), distinct.values[here], class_prior)
             except (ValueError, np.linalg.LinAlgError):
                 left.remove(one)
                 continue
-            wrong = softmax(joint, axis=1) - np.eye(len(class_prior))[codes]
-            losses[one.name][here, part] = (wrong**2).sum(axis=1)
-            errors[one.name][here, part] = np.argmax(joint, axis=1) != codes
+            losses[one.name][here, part] = ((softmax(joint, axis=1) - truth) ** 2).sum(axis=1)
         done[here, part] = True
         linear = next((one for one in left if one.is_linear), None)
         if linear is not None:
@@ -496,24 +471,13 @@ def _best_prediction(
                 one for one in left if one.covariance_type or not _is_above(behind[one.name], weights[done])
             ]
     if not left or not np.any(done):
-        return Choice.of(candidates[0], ": no rows could be left out to compare")
-    weights, truth = weights[done], truth[done]
-    means = {one.name: _mean(losses[one.name][done], weights) for one in left}
+        return candidates[0], {"message_": f"{candidates[0].name}: no rows could be left out to compare."}
+    means = {one.name: float(np.average(losses[one.name][done], weights=weights[done])) for one in left}
     best, reason = min(left, key=lambda one: means[one.name]), "the lowest Brier score of rows left out"
-    if linear and not _is_above((losses[linear.name] - losses[best.name])[done], weights):
+    if linear and not _is_above((losses[linear.name] - losses[best.name])[done], weights[done]):
         reason = reason if linear is best else f"no more than a standard error above {best.name}"
         best = linear
-    plain = (truth != np.argmax(class_prior)).astype(float)
-    if or_none and _is_above(errors[best.name][done] - plain, weights):
-        wrong, most = _mean(errors[best.name][done], weights), _mean(plain, weights)
-        text = (
-            f"The most probable class is wrong for {most:.1%} of rows left out, {best.name} for {wrong:.1%}."
-        )
-        advice = "Every row is given that class: more rows or other columns are needed."
-        mean, variances = rows.moments
-        same = tuple(_gaussian("diag", mean, variances[None], count) for count in rows.counts)
-        return Choice(same, text, notes=((FewRowsWarning, f"{text} {advice}"),), losses=means)
-    return Choice.of(best, f": {reason}, {means[best.name]:.3g}", losses=means)
+    return best, {"message_": f"{best.name}: {reason}, {means[best.name]:.3g}.", "losses_": means}
 
 
 def _left_out(rows: ClassRows) -> tuple[ClassRows, Array]:
@@ -543,13 +507,10 @@ def _left_out(rows: ClassRows) -> tuple[ClassRows, Array]:
     return distinct, shares
 
 
-def _mean(values: Array, weights: Array) -> float:
-    return float(np.average(values, weights=weights))
-
-
 def _is_above(differences: Array, weights: Array) -> bool:
     """Return whether the mean of differences is above zero by more than its standard error."""
-    mean, n_rows = _mean(differences, weights), weights.sum()
+    n_rows = weights.sum()
     if n_rows <= 1:
         return False
-    return bool(mean > np.sqrt(_mean((differences - mean) ** 2, weights) / (n_rows - 1)))
+    mean = np.average(differences, weights=weights)
+    return bool(mean > np.sqrt(np.average((differences - mean) ** 2, weights=weights) / (n_rows - 1)))

@@ -1,4 +1,4 @@
-"""The command line: one command per capability, one file per command."""
+"""The command line: one command per capability, one file per group of them."""
 
 import os
 import sys
@@ -8,16 +8,12 @@ from typing import Any
 import click
 
 from apolar.cli.console import BadInput, Interrupted, error_message, escape, escape_lines
-from apolar.cli.decompose import decompose
-from apolar.cli.fit import fit
+from apolar.cli.decompose_command import decompose
+from apolar.cli.fit_command import fit, select
 from apolar.cli.output import WRITTEN
-from apolar.cli.predict import predict
-from apolar.cli.reproduce import reproduce
-from apolar.cli.select import select
-from apolar.cli.sketch import merge, sketch
-
-# Where `--verbose` is kept for `--version`.
-VERBOSE = "apolar.verbose"
+from apolar.cli.predict_command import predict
+from apolar.cli.reproduce_command import reproduce
+from apolar.cli.sketch_command import merge, sketch
 
 
 class Commands(click.Group):
@@ -27,35 +23,28 @@ class Commands(click.Group):
         """Run a command."""
         is_closed = sys.stdout is None
         _mend_streams()
+        written = ctx.meta.setdefault(WRITTEN, [])
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
-            if is_closed and not _written(ctx):
-                raise BadInput(
-                    "Standard output is closed, and nothing could be shown: redirect it to a file."
-                )
-            if is_closed:
-                _print_written(ctx)
         except (KeyboardInterrupt, click.Abort) as error:
-            raise Interrupted(f"Interrupted; {_written(ctx) or 'nothing was written'}.") from error
-        except (ValueError, ImportError, MemoryError) as error:
-            raise BadInput(_with_written(error_message(error), ctx)) from error
-        except BrokenPipeError:
-            # The reader of the output closed the pipe before the names of the files were printed. Click ends
-            # the command as usual.
-            _print_written(ctx)
+            saved = f"written before: {', '.join(written)}" if written else "nothing was written"
+            raise Interrupted(f"Interrupted; {saved}.") from error
+        except (BrokenPipeError, SystemExit):
+            # The reader of the output closed the pipe; rich ends the program then.
+            _say_written(written)
             raise
-        except SystemExit as end:
-            if end.code:  # rich ends so when it prints a table into a pipe that was closed
-                _print_written(ctx)
-            raise
-        except OSError as error:
-            reason = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}."
-            raise BadInput(_with_written(reason, ctx)) from error
+        except (ValueError, ImportError, MemoryError, OSError) as error:
+            before = f" Written before: {', '.join(written)}." if written else ""
+            raise BadInput(f"{error_message(error)}{before}") from error
         except click.ClickException as error:
             # Click repeats arguments as they are, and has no method to change a message.
             vars(error).update(message=escape_lines(error.message))
             raise
+        if is_closed and not written:
+            raise BadInput("Standard output is closed, and nothing could be shown: redirect it to a file.")
+        if is_closed:
+            _say_written(written)
         return result
 
 
@@ -66,37 +55,21 @@ def _mend_streams() -> None:
         if stream is None:
             # An open file here also keeps a result file from getting the file descriptor of the stream.
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (open to the end)
-        elif mode == "w" and getattr(stream, "errors", "") in ("strict", "surrogateescape"):
-            reconfigure = getattr(stream, "reconfigure", None)
-            if reconfigure is not None:
-                reconfigure(errors="replace")
+        elif name == "stdout" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
 
 
-def _written(ctx: click.Context) -> str:
-    """Return which files are written, in words; empty if there are none."""
-    files = ctx.meta.get(WRITTEN, [])
-    return f"written before: {', '.join(files)}" if files else ""
-
-
-def _with_written(reason: str, ctx: click.Context) -> str:
-    written = _written(ctx)
-    return f"{reason} {written.capitalize()}." if written else reason
-
-
-def _print_written(ctx: click.Context) -> None:
-    written = _written(ctx)
+def _say_written(written: list[str]) -> None:
+    """Name the files that were written before the output was closed."""
     if written:
-        click.echo(escape(f"Standard output was closed; {written}."), err=True)
+        click.echo(escape(f"Standard output was closed; written before: {', '.join(written)}."), err=True)
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:
     """Print the version; with `--verbose`, all that a report of a problem should say."""
-    is_verbose = ctx.meta.get(VERBOSE, False)
     if not is_asked:
-        if is_verbose:
-            raise click.UsageError("--verbose goes with --version.", ctx)
         return
-    if is_verbose:
+    if ctx.params["verbose"]:
         try:
             from apolar import show_versions
         except ImportError as error:  # of kernels that the environment asks for and that are not there
@@ -105,10 +78,6 @@ def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> No
     else:
         click.echo(f"{ctx.find_root().info_name}, version {version('apolar')}")
     ctx.exit()
-
-
-def _keep_verbose(ctx: click.Context, _: click.Parameter, is_verbose: bool) -> None:
-    ctx.meta[VERBOSE] = is_verbose
 
 
 # Eager options are read first: so the order of the two does not matter.
@@ -120,11 +89,9 @@ def _keep_verbose(ctx: click.Context, _: click.Parameter, is_verbose: bool) -> N
     *("-v", "--verbose"),
     is_flag=True,
     is_eager=True,
-    expose_value=False,
-    callback=_keep_verbose,
     help="With --version: also libraries, threads and kernels.",
 )
-def main() -> None:
+def main(verbose: bool) -> None:
     """Gaussian mixtures from moments, and symmetric tensor decomposition.
 
     \b
@@ -136,6 +103,8 @@ def main() -> None:
     \b
     Shell completion: eval "$(_APOLAR_COMPLETE=bash_source apolar)", or zsh_source, fish_source.
     """
+    if verbose:
+        raise click.UsageError("--verbose goes with --version.")
 
 
 for command in (fit, select, predict, sketch, merge, decompose, reproduce):

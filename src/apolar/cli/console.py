@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import json
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +20,9 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-# The width in characters, if the output is not a terminal.
+# The width in characters, if the output is not a terminal; and what the name of a column may take of it.
 FILE_WIDTH = 110
+NAME_WIDTH = 15
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -55,6 +58,8 @@ def error_message(error: BaseException) -> str:
         return f"Cluster {error.component + 1} {error.problem}"
     if isinstance(error, ColumnError):
         return f"{error} Columns are chosen with --columns."
+    if isinstance(error, OSError):
+        return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}."
     return str(error) or "There is not enough memory: take fewer rows or columns."
 
 
@@ -140,14 +145,53 @@ def line(text: str) -> Text:
     return Text(escape(text))
 
 
-def new_grid(*names: str) -> Table:
-    """Return an empty table with columns of numbers."""
+def print_lines(console: Console, *texts: str) -> None:
+    """Print lines; leave out empty ones."""
+    for text in filter(None, texts):
+        console.print(line(text))
+
+
+def print_object(answer: dict[str, Any]) -> None:
+    """Print an object as JSON."""
+    click.echo(json.dumps(answer, allow_nan=False))
+
+
+def as_number(value: Any) -> Any:
+    """Return a number as JSON has it: a pair [real, imaginary] if it is complex, null if it is not finite."""
+    if isinstance(value, complex):
+        return [value.real, value.imag]
+    return float(value) if math.isfinite(value) else None
+
+
+def new_grid(
+    console: Console, fixed: Mapping[str, Sequence[str]], others: Mapping[str, Sequence[str]]
+) -> Table:
+    """Return a table with the fixed columns, and as many of the others as the console has room for.
+
+    Parameters
+    ----------
+    console : Console
+    fixed, others : dict of sequences of str
+        The cells of columns by their names.
+    """
     from rich import box
     from rich.table import Table
 
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in names:
-        grid.add_column(line(name), justify="right", no_wrap=True)
+    shown: list[list[Text]] = []
+    columns = [*fixed.items(), *others.items()]
+    room = console.width
+    for name, cells in columns:
+        width = max(*map(len, cells), min(len(name), NAME_WIDTH))
+        room -= width + 2  # a space on each side
+        needed = len(" ... ") if len(shown) < len(columns) - 1 else 0
+        is_full = room < needed and len(shown) > len(fixed)
+        grid.add_column("..." if is_full else line(name), justify="right", no_wrap=True, max_width=width)
+        shown.append([line("..." if is_full else cell) for cell in cells])
+        if is_full:
+            break
+    for row in zip(*shown, strict=True):
+        grid.add_row(*row)
     return grid
 
 

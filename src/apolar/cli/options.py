@@ -15,12 +15,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 # More components than this are refused as a mistake.
 MAX_NUMBER = 10_000
-# The most that `auto` tries, and the level of the rule for outliers, as in the library: without its imports
-# a bad number is refused at once.
+# The most that `auto` tries, as in the library: without its imports a bad number is refused at once.
 MAX_COMPONENTS = 9
-DEFAULT_LEVEL = 0.05
-# In place of the names of all families.
+# In place of the names of all families, and of a number.
 ALL = "all"
+ALONE = "alone"
 
 
 class NameOf(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2
@@ -30,19 +29,14 @@ class NameOf(click.ParamType):  # type: ignore[type-arg]  # generic since click 
 
     Parameters
     ----------
-    metavar : str
     module, table : str
         Where the table is.
     """
 
     name = "name"
 
-    def __init__(self, metavar: str, module: str, table: str) -> None:
-        self.metavar, self.module, self.table = metavar, module, table
-
-    def get_metavar(self, *_: Any, **__: Any) -> str:
-        """Return how the help calls the value."""
-        return self.metavar
+    def __init__(self, module: str, table: str) -> None:
+        self.module, self.table = module, table
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a name that the table has, whatever its case; refuse others."""
@@ -55,61 +49,52 @@ class NameOf(click.ParamType):  # type: ignore[type-arg]  # generic since click 
         return known[value.lower()]
 
 
-class Families(NameOf):
-    """Covariance families by their names or mclust's codes, one or several with commas; `all` of them."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return a tuple of names that the library knows; refuse others."""
-        if isinstance(value, tuple):
-            return value
-        names = [name.strip() for name in value.split(",")]
-        return tuple(
-            name if name == ALL else super(Families, self).convert(name, param, ctx) for name in names
-        )
-
-
-FAMILY = NameOf("FORM", "apolar.mixture.families", "FAMILIES")
-FAMILIES = Families("FORMS", "apolar.mixture.families", "FAMILIES")
-CRITERION = NameOf("NAME", "apolar.scores", "CRITERIA")
-METHOD = NameOf("NAME", "apolar.decomposition.methods", "METHODS")
+FAMILY = NameOf("apolar.mixture.families", "FAMILIES")
+CRITERION = NameOf("apolar.scores", "CRITERIA")
+METHOD = NameOf("apolar.decomposition.methods", "METHODS")
 
 
 class FractionType(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2
-    """A number between 0 and 1 that may be omitted; True if it is.
-
-    Parameters
-    ----------
-    option : str
-    purpose : str
-        What happens without a value.
-    """
+    """A number between 0 and 1 that may be omitted; True if it is."""
 
     name = "fraction"
 
-    def __init__(self, option: str, purpose: str) -> None:
-        self.option, self.purpose = option, purpose
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a number between 0 and 1, or True; refuse others."""
-        if value in ("alone", True):
+        if value in (ALONE, True):
             return True
         try:
             fraction = float(value)
         except ValueError:
             fraction = -1.0
         if not 0 < fraction < 1:
+            option = param.opts[0] if param is not None else ""
             self.fail(
-                f"{value!r}: {self.option} takes a fraction between 0 and 1 (e.g. {self.option}=0.05), or no "
-                f"value, after DATA, {self.purpose}.",
+                f"{value!r}: {option} takes a fraction between 0 and 1 (e.g. {option}=0.05), or no value, "
+                "after DATA.",
                 param,
                 ctx,
             )
         return fraction
 
-    def as_option(self, metavar: str, help: str) -> Callable[[Command], Command]:
-        """Return the option."""
-        flag: dict[str, Any] = {"is_flag": False, "flag_value": "alone", "default": None}
-        return click.option(self.option, type=self, metavar=metavar, help=help, **flag)
+
+def _split_names(_: click.Context, parameter: click.Parameter, given: Any) -> list[str] | None:
+    """Return the names in a list such as a,b, or in all lists of an option that may be repeated."""
+    if given is None:
+        return None
+    names: list[str] = []
+    for text in [given] if isinstance(given, str) else given:
+        found = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
+        if not all(found):
+            raise BadInput(f"{parameter.opts[0]} {text!r} has an empty name: write them as a,b,c.")
+        names += found
+    return names
+
+
+def _split_families(ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> list[str]:
+    """Return the names of covariance families in all lists of an option."""
+    names = _split_names(ctx, parameter, texts) or []
+    return [name if name == ALL else FAMILY.convert(name, parameter, ctx) for name in names]
 
 
 def _add(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
@@ -121,6 +106,21 @@ def _add(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
         return command
 
     return decorate
+
+
+# --- options --------------------------------------------------------------------------------------
+
+seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+outliers_option = click.option(
+    "--outliers",
+    type=FractionType(),
+    is_flag=False,
+    flag_value=ALONE,
+    metavar="[LEVEL]",
+    help="List the rows that are too far from every cluster. With a number, the probability of any such row "
+    "in a table without outliers; 0.05 by default.",
+)
 
 
 def mixture_options(components: str | None) -> Callable[[Command], Command]:
@@ -144,8 +144,9 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
         ),
         click.option(
             "--covariance",
-            type=FAMILIES,
+            metavar="FORMS",
             multiple=True,
+            callback=_split_families,
             help="The covariances of the clusters: full, tied, diag, spherical, tied_diag, tied_spherical, "
             f"or mclust's codes such as VVV, EEE, VEV; several with commas, or all. {default_form}",
         ),
@@ -156,9 +157,13 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
             show_default=True,
             help="What decides among several: bic, aic, icl or evidence.",
         ),
-        FractionType("--noise", "to estimate it").as_option(
-            "[FRACTION]",
-            "Rows may be noise, in no cluster: their label is -1. With a number, the fraction expected.",
+        click.option(
+            "--noise",
+            type=FractionType(),
+            is_flag=False,
+            flag_value=ALONE,
+            metavar="[FRACTION]",
+            help="Rows may be noise, in no cluster: their label is -1. With a number, the fraction expected.",
         ),
         click.option(
             "--standardise/--no-standardise",
@@ -166,25 +171,13 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
             default=None,
             help="Divide columns by their standard deviations; by default, a sketch in mixed units.",
         ),
-        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True),
+        seed_option,
     )
 
 
-outliers_option = FractionType("--outliers", "for 0.05").as_option(
-    "[LEVEL]",
-    "List the rows that are too far from every cluster. With a number, the probability of any such row "
-    "in a table without outliers; 0.05 by default.",
-)
-
-
-def outlier_level(given: bool | float | None) -> float:
-    """Return the level of the rule for outliers."""
-    return DEFAULT_LEVEL if given is None or given is True else float(given)
-
-
-def families(given: Sequence[Sequence[str]], n_features: int) -> tuple[str, ...] | str | None:
-    """Return the families of all options together: one by its name, several, or None for none."""
-    names = tuple(dict.fromkeys(name for part in given for name in part))
+def families(names: Sequence[str], n_features: int) -> tuple[str, ...] | str | None:
+    """Return families by their names: one, several, or None for none."""
+    names = tuple(dict.fromkeys(names))
     if ALL in names:
         from apolar.mixture.families import FAMILIES, UNIVARIATE
 
@@ -193,23 +186,7 @@ def families(given: Sequence[Sequence[str]], n_features: int) -> tuple[str, ...]
     return names[0] if len(names) == 1 else names or None
 
 
-def column_names(text: str | None) -> list[str] | None:
-    """Return the names in a list such as a,b; None for none."""
-    return None if text is None else _split_names("--columns", text)
-
-
-def _split_names(option: str, text: str) -> list[str]:
-    names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
-    if not all(names):
-        raise BadInput(f"{option} {text!r} has an empty name: write them as a,b,c.")
-    return names
-
-
-def _split_all(_: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> list[str]:
-    """Return the names in all lists of an option that may be repeated."""
-    return [name for text in texts for name in _split_names(parameter.opts[0], text)]
-
-
+# Options on what files look like are parameters of `read_table`.
 _DROP_MISSING = click.option("--drop-missing", is_flag=True, help="Leave out rows with missing values.")
 _FORMAT = (
     click.option(
@@ -219,18 +196,28 @@ _FORMAT = (
         "--na-values",
         metavar="LIST",
         multiple=True,
-        callback=_split_all,
+        callback=_split_names,
         help="What else stands for a missing value, such as -999 or unknown,refused.",
     ),
     click.option("--sheet", metavar="NAME", help="The sheet of a workbook."),
 )
-reading_options = _add(_DROP_MISSING, *_FORMAT)
-"""Add the options on what files look like: they are parameters of `read_table`."""
+reading_options = _add(
+    click.option(
+        "--columns",
+        metavar="NAMES",
+        callback=_split_names,
+        help="Columns to use, in the order of the model's; by name by default.",
+    ),
+    _DROP_MISSING,
+    *_FORMAT,
+)
+"""Add the options on how a table is read by a model."""
 
 table_options = _add(
     click.option(
         "--columns",
         metavar="NAMES",
+        callback=_split_names,
         help="Columns to use, by name or number: a,b or 1,2, or '\"a,b\",c'. All numbers by default.",
     ),
     _DROP_MISSING,
@@ -238,7 +225,7 @@ table_options = _add(
         "--keep",
         metavar="NAMES",
         multiple=True,
-        callback=_split_all,
+        callback=_split_names,
         help="Columns to use although they are constant, number the rows, have few values or are copies; "
         "all for all of these.",
     ),
@@ -247,27 +234,17 @@ table_options = _add(
 """Add the options on how a table is read, and on its columns."""
 
 
-def need_data(data: Sequence[str], example: str, missing: str = "Give DATA, a file.") -> None:
-    """Refuse a table that is not given, and say how it is.
-
-    Parameters
-    ----------
-    data : sequence of str
-    example : str
-        The command that reads standard input.
-    missing : str
-        What is said first.
-    """
-    if not data:
-        raise click.UsageError(f"{missing} Standard input is read in its place with a -, as in: {example}")
+# --- values ---------------------------------------------------------------------------------------
 
 
 def check_sources(data: Sequence[str]) -> None:
     """Refuse files that are not there, before libraries are loaded, which takes longer."""
+    if not data:
+        raise click.UsageError("Give DATA: a file, several, a folder, or - to read standard input.")
     for source in data:
         if source != "-" and not Path(source).exists():
             raise BadInput(not_found(Path(source)))
-    if data.count("-") > 1:
+    if list(data).count("-") > 1:
         raise BadInput("Standard input can be read only once: give - once.")
 
 

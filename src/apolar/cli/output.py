@@ -1,31 +1,43 @@
-"""Output files, which are all written, or none of them."""
+"""Files of results: labels of rows, tables with their labels, lists; all are written, or none of them."""
 
+from __future__ import annotations
+
+import itertools
 import os
 import re
+import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import BadInput
+from apolar.cli.console import BadInput, count_noun, join_list
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from apolar import GaussianMixture
+    from apolar._core.arrays import Array
+    from apolar.cli.tables import TableFile
 
 # The key, in the context of a command, of the files that have been written: a later error names them.
 WRITTEN = "apolar.written"
+# Decimals of a probability in a file.
+DECIMALS = 6
 
 # At the end of a page, so that it is known as one of ours.
 PAGE_MARK = "<!-- written by apolar fit -->\n"
 # How the results of a fit begin or end. Files of these names that do not are somebody else's.
 _RESULTS = {
-    "labels.csv": re.compile(rb"\A(file,)?row,cluster,probability[,\n]"),
-    "outliers.csv": re.compile(rb"\A(file,)?row,cluster,distance[,\n]"),
-    "report.html": re.compile(re.escape(PAGE_MARK.encode()) + rb"\Z"),
-    "table.csv": re.compile(rb"\bcluster(_\d+)?[,;| ]p1(_\d+)?[,;| ].*outlier(_\d+)?\n"),
-    "table.tsv": re.compile(rb"\bcluster(_\d+)?\tp1(_\d+)?\t.*outlier(_\d+)?\n"),
+    "labels.csv": rb"\A(file,)?row,cluster,probability[,\n]",
+    "outliers.csv": rb"\A(file,)?row,cluster,distance[,\n]",
+    "report.html": re.escape(PAGE_MARK.encode()) + rb"\Z",
+    "table.csv": rb"\bcluster(_\d+)?[,;| ]p1(_\d+)?[,;| ].*outlier(_\d+)?\n",
+    "table.tsv": rb"\bcluster(_\d+)?\tp1(_\d+)?\t.*outlier(_\d+)?\n",
 }
-# Bytes at the beginning and at the end of a file by which it is known.
-_LOOKED_AT = 2**16
 
 
 class Output:
@@ -39,18 +51,17 @@ class Output:
     folder : Path
     reads : sequence of str
         Files that the command reads, which must not be replaced.
-    is_fit : bool, default=False
-        Whether the files are the results of a fit: those of an earlier one that this one does not write are
-        then removed from the folder, at the same moment. Files that apolar did not write stay.
+    is_fit : bool
+        Whether the results of an earlier fit in the folder go, unless they are written again.
     """
 
-    def __init__(self, folder: Path, *, reads: Sequence[str] = (), is_fit: bool = False) -> None:
+    def __init__(self, folder: Path, reads: Sequence[str] = (), *, is_fit: bool = False) -> None:
         self.folder, self.is_fit = folder, is_fit
-        self._reads = [Path(name).resolve() for name in reads if name != "-"]
+        self._reads = {Path(path).resolve() for path in reads}
         self._parts: dict[Path, Path] = {}
         self._made: list[Path] = []
 
-    def __enter__(self) -> "Output":
+    def __enter__(self) -> Output:
         missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
         with self._refuse_to_write(f"to {self.folder}"):
             for path in reversed(missing):
@@ -91,7 +102,14 @@ class Output:
 
     def add_lines(self, name: str, lines: Iterable[str]) -> Path:
         """Write lines of text."""
-        return self.add(name, lambda part: _write_lines(part, lines))
+        from apolar._core.files import flush_to_disk
+
+        def write(part: Path) -> None:
+            with part.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+                file.writelines(lines)
+                flush_to_disk(file)
+
+        return self.add(name, write)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
@@ -104,41 +122,36 @@ class Output:
         """Rename all files to their final names; if one fails, restore those that were there before."""
         from apolar._core.files import replace_by_part
 
-        backups: dict[Path, Path] = {}
+        old: dict[Path, Path] = {}
         done: list[Path] = []
         try:
             for target in (*self._parts, *self._stale()):
                 if target.exists():
-                    backups[target] = target.with_name(f".{uuid.uuid4().hex}.kept")
-                    _back_up(target, backups[target], keep=target in self._parts)
+                    old[target] = target.with_name(f".{uuid.uuid4().hex}.kept")
+                    _keep(target, old[target])
                 if target in self._parts:
                     replace_by_part(self._parts[target], target)
                     done.append(target)
+                else:
+                    target.unlink()
         except BaseException:
             for target in done:
                 target.unlink(missing_ok=True)
-            for target, old in backups.items():
-                os.replace(old, target)
-                old.unlink(missing_ok=True)  # two names of one file: replacing one by the other does nothing
+            for target, kept in old.items():
+                os.replace(kept, target)
+                kept.unlink(missing_ok=True)  # two names of one file: replacing one by the other does nothing
             raise
-        for old in backups.values():
-            old.unlink(missing_ok=True)
+        for kept in old.values():
+            kept.unlink(missing_ok=True)
         context = click.get_current_context(silent=True)
         if context is not None:
             context.meta.setdefault(WRITTEN, []).extend(map(str, done))
 
     def _stale(self) -> list[Path]:
         """Return the files of an earlier fit that are not written again."""
-        if not self.is_fit:
-            return []
-        paths = [self.folder / name for name in _RESULTS]
+        paths = [self.folder / name for name in _RESULTS] if self.is_fit else []
         return [
-            path
-            for path in paths
-            if path.is_file()
-            and not path.is_symlink()
-            and path.resolve() not in (*self._parts, *self._reads)
-            and _is_result(path)
+            path for path in paths if path.resolve() not in (*self._parts, *self._reads) and _is_result(path)
         ]
 
     def _clean(self) -> None:
@@ -149,29 +162,218 @@ class Output:
                 path.rmdir()
 
 
+def _keep(target: Path, name: Path) -> None:
+    """Give a file a second name, or a copy where the file system has no links."""
+    try:
+        os.link(target, name)
+    except OSError:
+        shutil.copy2(target, name)
+
+
 def _is_result(path: Path) -> bool:
     """Return whether a file with the name of a result was written by a fit."""
+    if path.is_symlink() or not path.is_file():
+        return False
     try:
         with path.open("rb") as file:
-            head = file.read(_LOOKED_AT)
-            file.seek(max(path.stat().st_size - len(PAGE_MARK), 0))
-            return _RESULTS[path.name].search(file.read() if path.suffix == ".html" else head) is not None
-    except OSError:
+            if path.suffix == ".html":
+                file.seek(-len(PAGE_MARK), os.SEEK_END)
+            return re.search(_RESULTS[path.name], file.readline()) is not None
+    except OSError:  # of a file that is shorter, too
         return False
 
 
-def _back_up(target: Path, name: Path, *, keep: bool) -> None:
-    """Give a file a second name; rename it if it is not to be kept, or the file system has no links."""
-    if keep:
-        with suppress(OSError):
-            os.link(target, name)
-            return
-    os.replace(target, name)
+# --- labels ---------------------------------------------------------------------------------------
 
 
-def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    from apolar._core.files import flush_to_disk
+def label_frames(model: GaussianMixture, table: TableFile, level: float) -> Iterator[pl.DataFrame]:
+    """Yield the number, cluster, probability, mark and all probabilities of rows, a chunk at a time.
 
-    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
-        file.writelines(lines)
-        flush_to_disk(file)
+    Rows and clusters are counted from 1; noise is -1. Probabilities are those of a row that is of the
+    mixture: they say nothing of an outlier, which has its mark. They are missing for a row so far away that
+    they cannot be computed.
+
+    Parameters
+    ----------
+    model : GaussianMixture
+    table : TableFile
+    level : float
+        Of the rule for outliers.
+    """
+    import numpy as np
+    import polars as pl
+
+    from apolar.reports.scoring import score_chunks
+
+    names = [f"p{k + 1}" for k in range(len(model.weights_))]
+    names += [] if model.noise_box_ is None else ["p_noise"]
+    files = np.array(
+        [name.encode("utf-8", "backslashreplace").decode() for name in table.files], dtype=object
+    )
+    start = 0
+    for scores in score_chunks(model, table.X, level):
+        stop = start + len(scores.predicted)
+        columns = {"file": files[table.file_of_rows[start:stop]]} if len(files) > 1 else {}
+        columns |= {
+            "row": table.row_numbers[start:stop] + 1,
+            "cluster": cluster_numbers(scores.predicted),
+            "probability": scores.posteriors.max(axis=1),
+            "outlier": np.where(scores.outliers, "yes", "no"),
+            **dict(zip(names, scores.posteriors.T, strict=True)),
+        }
+        yield pl.DataFrame(columns).fill_nan(None)
+        start = stop
+
+
+def cluster_numbers(predicted: Array) -> Array:
+    """Return the number of the cluster of each row, from 1, and -1 for noise."""
+    return predicted + (predicted >= 0)
+
+
+def label_lines(frames: Iterable[pl.DataFrame]) -> Iterator[str]:
+    """Yield labels as CSV."""
+    from polars import selectors
+
+    return csv_text(frame.with_columns(selectors.float().round(DECIMALS)) for frame in frames)
+
+
+def csv_text(
+    frames: Iterable[pl.DataFrame], names: Sequence[str] | None = None, **style: Any
+) -> Iterator[str]:
+    """Yield frames as CSV with one header: names that may be repeated, or those of the frames."""
+    import polars as pl
+
+    for i, frame in enumerate(frames):
+        if i == 0:
+            header = pl.DataFrame({f"{j}": [name] for j, name in enumerate(names or frame.columns)})
+            yield header.write_csv(include_header=False, **style)
+        yield frame.write_csv(include_header=False, **style)
+
+
+# --- the table with its labels --------------------------------------------------------------------
+
+
+def check_rereadable(sources: Sequence[str]) -> None:
+    """Refuse what can be read only once."""
+    if any(source == "-" or not (Path(source).is_file() or Path(source).is_dir()) for source in sources):
+        raise BadInput("--append reads the table twice: give it as a file, not as a stream.")
+
+
+def table_name(source: str) -> str:
+    """Return the name of the file with the table: that of a TSV file keeps its kind."""
+    plain = Path(source.removesuffix(".gz").removesuffix(".zst"))
+    return "table.tsv" if plain.suffix in (".tsv", ".tab") else "table.csv"
+
+
+def appended_text(
+    sources: Sequence[str], model: GaussianMixture, table: TableFile, level: float, reading: dict[str, Any]
+) -> Iterator[str]:
+    """Yield the text of a table with the columns cluster, p1, p2, ..., outlier at the right.
+
+    All columns and rows of the files are kept, in their order. Rows that were left out have nothing in the
+    new cells.
+
+    Parameters
+    ----------
+    sources : sequence of str
+        The paths of the files of the table, which are read again.
+    model : GaussianMixture
+    table : TableFile
+    level : float
+        Of the rule for outliers.
+    reading : dict
+        How the files were read: parameters of `read_table`.
+    """
+    import polars as pl
+    from polars import selectors
+
+    from apolar.cli.tables.formats import expand_folders, open_table
+
+    options = {name: reading[name] for name in ("encoding", "na_values", "sheet")}
+    # CSV has no cells of other types.
+    as_text = (selectors.nested() | selectors.binary()).map_elements(str, pl.String)
+    labels = pl.concat(label_frames(model, table, level))
+    labels = labels.select("row", selectors.exclude("file", "row", "probability", "outlier"), "outlier")
+    labels = labels.with_columns(selectors.float().round(DECIMALS))
+    layout: tuple[list[str], str] | None = None
+    n_rows = 0
+
+    def append(frame: pl.DataFrame) -> pl.DataFrame:
+        nonlocal n_rows
+        frame.columns = [f"column {i}" for i in range(frame.width)]
+        rows = pl.int_range(n_rows + 1, n_rows + len(frame) + 1).alias("row")
+        known = labels.filter(pl.col("row").is_between(n_rows + 1, n_rows + len(frame)))
+        n_rows += len(frame)
+        joined = frame.with_columns(as_text, rows).join(known, on="row", how="left", maintain_order="left")
+        return joined.drop("row")
+
+    for source in expand_folders(sources):
+        with open_table(source, **options) as content:
+            names, separator = [column.name for column in content.columns], content.separator
+            is_first, layout = layout is None, layout or (names, separator)
+            if layout != (names, separator):
+                raise BadInput(
+                    f"{source} has other columns or another delimiter than {sources[0]}: "
+                    "--append needs the same."
+                )
+            header = [*names, *_free_names(labels.columns[1:], names)]
+            style = {"separator": separator, "null_value": "NA" if separator == " " else ""}
+            frames = map(append, (frame for frame, _ in content.frames(range(len(names)))))
+            lines = csv_text(frames, header, decimal_comma=content.parse.decimal == ",", **style)
+            yield from lines if is_first else itertools.islice(lines, 1, None)
+    if n_rows != len(table.X) + table.n_dropped:
+        raise BadInput(f"{sources[0]} changed while it was read: run the command again.")
+
+
+def _free_names(wanted: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """Return names that the table does not have yet: cluster, or cluster_2 if there is one."""
+    names: list[str] = []
+    for name in wanted:
+        free, number = name, 1
+        while free in taken:
+            number += 1
+            free = f"{name}_{number}"
+        names.append(free)
+    return names
+
+
+# --- outliers -------------------------------------------------------------------------------------
+
+
+def outliers_sentence(rows: Sequence[int], level: float) -> str:
+    """Return how many rows are outliers, by which rule, and which they are: at most ten are named."""
+    rule = f"{100 * level:.3g}% chance of any false alarm per table"
+    if not rows:
+        return f"No outliers ({rule})."
+    noun = "row" if len(rows) == 1 else "rows"
+    named = join_list([f"{row}" for row in rows], shown=10)
+    return f"{count_noun(len(rows), 'outlier')} ({rule}): {noun} {named}."
+
+
+def outlier_text(
+    model: GaussianMixture, table: TableFile, predicted: Array, outliers: Array
+) -> Iterator[str]:
+    """Return as CSV, for each outlier its row, the cluster, the distance and its values.
+
+    The distance is Mahalanobis' from the nearest cluster, in standard deviations; none if it overflows.
+    """
+    import numpy as np
+    import polars as pl
+
+    from apolar.estimator.marginals import OutlierRule
+    from apolar.mixture.conditional import min_distances
+    from apolar.reports.scoring import OUTLIER_LEVEL
+
+    rule = OutlierRule.of(model, OUTLIER_LEVEL)  # for its means and covariances: no level changes them
+    values = np.asarray(table.X[outliers], dtype=np.float64)
+    squares = min_distances(rule.means[rule.is_cluster], rule.covariances[rule.is_cluster], values)[0]
+    distances = np.where(np.isfinite(squares), np.sqrt(squares), np.nan)
+    frame = pl.DataFrame(
+        {
+            "row": table.row_numbers[outliers] + 1,
+            "cluster": cluster_numbers(predicted[outliers]),
+            "distance": pl.Series(distances, dtype=pl.Float64).round_sig_figs(DECIMALS),
+            **{f"column {i}": values[:, i] for i in range(values.shape[1])},
+        }
+    )
+    return csv_text([frame.fill_nan(None)], ["row", "cluster", "distance", *table.names])

@@ -22,13 +22,12 @@ from apolar.data.rows import (
     CHUNK_SIZE,
     MAX_SAMPLE_VALUES,
     ArrayRows,
-    Gather,
     Rows,
     RowsPerChunk,
-    gather_sum,
+    add_up,
     stored_rows,
 )
-from apolar.data.sources import check_columns, source_kind, with_weights
+from apolar.data.sources import check_columns, source_kind
 
 # The number of sums that one task adds up, and of partitions per thread that are too few to be merged.
 FAN_IN = 8
@@ -36,14 +35,13 @@ FAN_IN = 8
 MAX_TASK_BYTES = 2**11
 
 
-def from_dask(X: Any, sample_weight: Any = None) -> DaskRows:
+def from_dask(X: Any) -> DaskRows:
     """Return the rows of an array or a dataframe of Dask, without computing anything.
 
     Parameters
     ----------
     X : dask array or dask dataframe, shape (n_samples, n_features)
         Chunk sizes need not be known.
-    sample_weight : dask array, dask series or array_like, shape (n_samples,), optional
 
     Returns
     -------
@@ -55,7 +53,7 @@ def from_dask(X: Any, sample_weight: Any = None) -> DaskRows:
         if np.isnan(n_features):
             raise ValueError("The number of columns of X is not known: call X.compute_chunk_sizes() first.")
         X = X.rechunk({1: -1})
-        rows = DaskRows(X, n_features, sample_weight=sample_weight)
+        rows = DaskRows(X, n_features)
         # This marks the rows as sparse; how many values their blocks store is known only where these are.
         rows.row_size = float(n_features) if sparse.issparse(X._meta) else None
         return rows
@@ -70,7 +68,7 @@ def from_dask(X: Any, sample_weight: Any = None) -> DaskRows:
     if not len(X.columns):
         raise ValueError("X has no columns.")
     names = tuple(X.columns) if all(isinstance(name, str) for name in X.columns) else None
-    return DaskRows(X, len(X.columns), names, sample_weight)
+    return DaskRows(X, len(X.columns), names)
 
 
 class DaskRows(Rows):
@@ -84,21 +82,19 @@ class DaskRows(Rows):
         Its partitions are looked at only when they are needed.
     n_features : int
     names : tuple of str, optional
-    sample_weight : dask array, dask series or array_like, optional
     """
 
     can_take = True
     is_distributed = True
 
-    def __init__(
-        self,
-        collection: Any,
-        n_features: int,
-        names: tuple[str, ...] | None = None,
-        sample_weight: Any = None,
-    ) -> None:
+    def __init__(self, collection: Any, n_features: int, names: tuple[str, ...] | None = None) -> None:
         self._collection, self.n_features, self.names = collection, n_features, names
-        self._partitions = functools.cache(lambda: self._open(sample_weight))
+        self._partitions = functools.cache(functools.partial(self._open, None))
+
+    def with_weights(self, sample_weight: Any) -> Rows:
+        """Return the rows with weights: a Dask array, a Dask series or an array_like, shape (n_samples,)."""
+        self._partitions = functools.cache(functools.partial(self._open, sample_weight))
+        return self
 
     def _open(self, sample_weight: Any) -> Partitions:
         """Return the partitions and their weights, merged if that saves time."""
@@ -118,32 +114,34 @@ class DaskRows(Rows):
         return int(self._partitions().counts.sum())
 
     def results(
-        self, function: RowFunction, n_threads: int, size: RowsPerChunk, gather: Gather
+        self, function: RowFunction, n_threads: int, size: RowsPerChunk, *, adds: bool
     ) -> Iterator[Any]:
-        """Yield what is gathered of the results in each partition, in their order; Dask divides the work.
+        """Yield the results of the partitions, in their order; Dask divides the work.
 
         The sums of the partitions are added in a tree; other results are fetched one partition at a time.
         """
         del n_threads
-        call = functools.partial(_results_in, function=function, size=size, gather=gather)
+        call = functools.partial(_results_in, function=function, size=size, adds=adds)
         layer = self._partitions().apply(call)
-        if gather is not gather_sum:
+        if not adds:
             for task in layer:
                 yield from task.compute()
             return
-        add = dask.delayed(_add_sums, pure=False)
+        add = dask.delayed(add_up, pure=False)
         while len(layer) > FAN_IN:
             layer = [add(layer[i : i + FAN_IN]) for i in range(0, len(layer), FAN_IN)]
-        yield from _add_sums(dask.compute(*layer))
+        yield from (sums for sums in dask.compute(*layer) if sums is not None)
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks and their weights; the partitions are fetched one at a time."""
-        return self.results(stored_rows, 1, size, list)
+        return self.results(stored_rows, 1, size, adds=False)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the rows at ascending positions among those with weight, and their weights or None."""
         partitions = self._partitions()
-        positions, starts = np.arange(self.n_rows)[positions], partitions.starts
+        if isinstance(positions, slice):
+            positions = np.arange(self.n_rows)[positions]
+        starts = partitions.starts
         local = np.split(positions, np.searchsorted(positions, starts[1:]))
         calls = [(i, local[i] - starts[i]) for i in range(len(local)) if len(local[i])]
         # Without positions, the first partition shows the type of the rows.
@@ -304,12 +302,9 @@ def _client() -> Any:
 
 def _aligned_weights(sample_weight: Any, rows: Partitions) -> Any:
     """Return the weights as a Dask array in the partitions of the rows."""
-    if not hasattr(sample_weight, "__dask_graph__"):
-        sample_weight = da.from_array(np.asarray(sample_weight), chunks=-1)
-    elif getattr(sample_weight, "ndim", None) != 1:
+    sample_weight = da.asarray(sample_weight)
+    if sample_weight.ndim != 1:
         raise ValueError("sample_weight must be of one dimension: an array or a series of Dask.")
-    elif not isinstance(sample_weight, da.Array):
-        sample_weight = sample_weight.to_dask_array()
     is_known = _known_lengths(sample_weight) is not None
     if sample_weight.numblocks[0] == len(rows.parts) and not (is_known and rows.lengths is not None):
         # Each task checks that its weights have the length of its partition.
@@ -360,7 +355,7 @@ def _call(
     """
     part, weights = part if isinstance(part, tuple) else (part, None)
     try:
-        rows = source_kind(part).open(part, None)
+        rows = source_kind(part).open(part)
         check_columns(rows, n_features, names, f"Partition {index}")
         if not isinstance(rows, ArrayRows) or rows.device_template is not None:
             library = type(part).__module__.partition(".")[0]
@@ -374,7 +369,7 @@ def _call(
                 f"Partition {index} has {rows.n_rows} rows, and its sample_weight is of shape "
                 f"{np.shape(weights)}: give X and sample_weight the same partitions."
             )
-        return function(rows if weights is None else with_weights(rows, weights), *arguments)
+        return function(rows if weights is None else rows.with_weights(weights), *arguments)
     except (TypeError, ValueError) as error:
         if first_row is not None or getattr(error, "row", None) is None:
             raise
@@ -382,19 +377,15 @@ def _call(
         raise type(error)(f"{error} Rows are counted from the first of partition {index}.") from error
 
 
-def _results_in(rows: Rows, function: RowFunction, size: RowsPerChunk, gather: Gather) -> list[Any]:
-    """Return what is gathered of the results in a partition."""
-    return gather(rows.results(function, 1, rows.size_of_chunks(size), gather))
-
-
-def _add_sums(gathered: Any) -> list[Any]:
-    """Return the sum of the sums of several partitions, in their order, as `gather_sum` does."""
-    return gather_sum(sums for sums_of_partition in gathered for sums in sums_of_partition)
+def _results_in(rows: Rows, function: RowFunction, size: RowsPerChunk, *, adds: bool) -> Any:
+    """Return the results of the chunks of a partition, or their sums."""
+    results = rows.results(function, 1, rows.size_of_chunks(size), adds=adds)
+    return add_up(results) if adds else list(results)
 
 
 def _stored(rows: Rows) -> tuple[Any, Any]:
     """Return all rows and their weights or None, with those of weight zero."""
-    source = getattr(rows, "source", rows)
+    source: Any = getattr(rows, "source", rows)
     return source.values, rows.weights
 
 

@@ -12,7 +12,7 @@ from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
 from apolar._core.namespaces import free_memory, is_device_array
 from apolar.data.chunks import RowFunction
-from apolar.data.rows import ArrayRows, Gather, Rows, TransformedRows
+from apolar.data.rows import ArrayRows, Rows, TransformedRows
 from apolar.data.sources import open_rows
 
 # The fraction of the free memory of a device that rows may take; the computation needs the remainder.
@@ -103,10 +103,10 @@ class TransferredRows(TransformedRows):
         values, weights = (t if t is None else t.to(device, non_blocking=True) for t in tensors)
         return values, weights
 
-    def results(self, function: RowFunction, n_threads: int, size: int, gather: Gather) -> Iterator[Any]:
+    def results(self, function: RowFunction, n_threads: int, size: int, *, adds: bool) -> Iterator[Any]:
         """Yield what a function returns for each chunk: one is sent while another is worked on."""
         del n_threads
-        return super().results(function, 2, min(size, max(1, CHUNK_VALUES // self.n_features)), gather)
+        return super().results(function, 2, min(size, max(1, CHUNK_VALUES // self.n_features)), adds=adds)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the rows at some positions, and their weights or None, on the host."""
@@ -124,17 +124,15 @@ class TransferredRows(TransformedRows):
         first = next(self.read(1))
         if self.n_rows * self.n_features * first[0].dtype.itemsize > self.max_bytes:
             return self
-        values, weights = (
-            None if part is None else part.new_empty((self.n_rows, *part.shape[1:])) for part in first
-        )
+        whole = [None if part is None else part.new_empty((self.n_rows, *part.shape[1:])) for part in first]
         start = 0
-        for block, block_weights in self.read(CHUNK_VALUES):
-            stop = start + block.shape[0]
-            values[start:stop] = block
-            if weights is not None:
-                weights[start:stop] = block_weights
+        for chunk in self.read(CHUNK_VALUES):
+            stop = start + chunk[0].shape[0]
+            for array, part in zip(whole, chunk, strict=True):
+                if array is not None:
+                    array[start:stop, ...] = part
             start = stop
-        stored = ArrayRows(values, weights, device_template=self.device_template, names=self.names)
+        stored = ArrayRows(*whole, names=self.names)
         stored.returns_to_host = True
         return stored
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from apolar._core.arrays import Array
-from apolar._core.namespaces import is_device_array, namespace, positions_to_device_of
+from apolar._core.namespaces import is_device_array, namespace, to_device_of
 
 
 def take_rows(values: Any, positions: Any) -> Any:
@@ -20,7 +20,7 @@ def take_rows(values: Any, positions: Any) -> Any:
         return values[positions]
     if isinstance(positions, slice):
         return values[positions, ...]
-    return namespace(values).take(values, positions_to_device_of(positions, values), axis=0)
+    return namespace(values).take(values, to_device_of(positions, values), axis=0)
 
 
 def take_both(values: Any, weights: Any, positions: Any) -> tuple[Any, Any]:

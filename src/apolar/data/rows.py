@@ -17,6 +17,7 @@ from apolar._core.namespaces import (
     as_float64,
     free_memory,
     is_device_array,
+    namespace,
     to_device_of,
     to_numpy,
 )
@@ -43,9 +44,6 @@ RowsPerChunk = int | Callable[["Rows"], int] | None
 RowTransform = Callable[[Any, Any], tuple[Any, Any]]
 """Takes a chunk of rows and its weights or None, and returns a chunk of the same shape and its weights."""
 
-Gather = Callable[[Iterator[Any]], list[Any]]
-"""What is kept of the results of a place, before they are sent from there."""
-
 
 class Rows(ABC):
     """The rows of a table, which are read in chunks.
@@ -69,6 +67,8 @@ class Rows(ABC):
         Whether the rows come from the host, so that results per row are returned there.
     is_distributed : bool
         Whether the rows are in the partitions of a Dask collection: functions are called there.
+    is_one_array : bool
+        Whether the compiled extension can read all rows as one array, as they are stored.
     names : tuple of str or None
         The names of the columns, if they are all strings.
     weights : array, shape (n_rows,), or None
@@ -85,6 +85,7 @@ class Rows(ABC):
     device_template: Any = None
     returns_to_host: bool = False
     is_distributed: bool = False
+    is_one_array: bool = False
     names: tuple[str, ...] | None = None
     weights: Any = None
     first_row: int = 0
@@ -106,11 +107,6 @@ class Rows(ABC):
     def is_sparse(self) -> bool:
         """Whether the rows are sparse."""
         return self.row_size is not None
-
-    @property
-    def is_one_array(self) -> bool:
-        """Whether the compiled extension can read all rows as one array, as they are stored."""
-        return False
 
     def source_row(self, row: int) -> int:
         """Return the index that a row has for the user, who counts skipped rows as well."""
@@ -154,15 +150,13 @@ class Rows(ABC):
         sums : list
             On the host.
         """
-        sums = add_up(self._checked_results(function, n_threads, chunk_rows, gather_sum))
-        assert sums is not None
-        return sums
+        return add_up(self._checked_results(function, n_threads, chunk_rows, adds=True)) or []
 
     def map(
         self, function: RowFunction, n_threads: int = 1, chunk_rows: RowsPerChunk = None
     ) -> Iterator[Any]:
         """Yield what a function returns for each chunk, in order; parameters are those of `reduce`."""
-        return self._checked_results(function, n_threads, chunk_rows, list)
+        return self._checked_results(function, n_threads, chunk_rows, adds=False)
 
     def first(self, function: RowFunction) -> Any:
         """Return a function of the first chunk that has one, which is small on a device as well.
@@ -170,15 +164,15 @@ class Rows(ABC):
         Rows that can be read only once can still be read completely afterwards.
         """
         size = max(1, CHUNK_SIZE // self.n_features)
-        return next(self._checked_results(function, 1, size, gather_first))
+        return next(self._checked_results(function, 1, size, adds=False))
 
     def _checked_results(
-        self, function: RowFunction, n_threads: int, chunk_rows: RowsPerChunk, gather: Gather
+        self, function: RowFunction, n_threads: int, chunk_rows: RowsPerChunk, *, adds: bool
     ) -> Iterator[Any]:
         """Yield `results`; raise ValueError if there are none."""
         # A device runs in parallel by itself.
         n_threads = 1 if self.device_template is not None else n_threads
-        results = self.results(function, n_threads, self.size_of_chunks(chunk_rows), gather)
+        results = self.results(function, n_threads, self.size_of_chunks(chunk_rows), adds=adds)
         first = next(results, None)
         if first is None:
             raise ValueError("X has no rows, or the weights of the rows are all zero.")
@@ -190,12 +184,12 @@ class Rows(ABC):
             return chunk_rows
         return self.chunk_rows() if chunk_rows is None else chunk_rows(self)
 
-    def results(self, function: RowFunction, n_threads: int, size: int, gather: Gather) -> Iterator[Any]:
+    def results(self, function: RowFunction, n_threads: int, size: int, *, adds: bool) -> Iterator[Any]:
         """Yield what a function returns for each chunk of at most `size` rows that has a result.
 
-        Rows in other places than here yield what `gather` returns there.
+        Rows in other places than here may yield sums of several chunks, if the caller `adds` what it gets.
         """
-        del gather
+        del adds
         # A single chunk needs no threads.
         n_threads = 1 if 0 < (self.n_rows or 0) <= size else n_threads
 
@@ -219,11 +213,16 @@ class Rows(ABC):
 
     def count(self) -> tuple[int, float]:
         """Return the number of rows with weight, and their total weight."""
-        is_known = not self.is_distributed and self.n_rows is not None and self.weights is None
-        n_rows, weight = (self.n_rows, self.n_rows) if is_known else self.reduce(_count)
+        known = None if self.is_distributed or self.weights is not None else self.n_rows
+        n_rows, weight = self.reduce(_count) if known is None else (known, known)
         return int(n_rows), float(weight)
 
     # --- derived rows --------------------------------------------------------------
+
+    def with_weights(self, sample_weight: Any) -> Rows:
+        """Return rows that have no weights with some, which are checked; rows of weight zero are left out."""
+        weights = check_weights(sample_weight, np.empty((self.n_rows or 0, 0)), self.first_row)
+        return WeightedRows(self, weights)
 
     def transform(self, transform: RowTransform) -> Rows:
         """Return the rows with a transform applied to each chunk when it is read, where it is stored."""
@@ -235,8 +234,8 @@ class Rows(ABC):
             is_small = self.n_rows // step * (self.row_size or self.n_features) <= MAX_SAMPLE_VALUES
             if self.in_memory or is_small:
                 positions = sample_positions(0, self.n_rows, step, self.device_template)
-                return ArrayRows(*self.take(positions), device_template=self.device_template)
-        return SelectedRows(self, step=step)
+                return ArrayRows(*self.take(positions))
+        return SampledRows(self, step)
 
     def on_host(self) -> Rows:
         """Return the rows such that their chunks are NumPy arrays or CSR matrices on the host."""
@@ -258,7 +257,6 @@ class ArrayRows(Rows):
     ----------
     values : ndarray, CSR matrix, or array of another library, shape (n_rows, n_features)
     weights : array, shape (n_rows,), or None
-    device_template : array, optional
     names : tuple of str, optional
     first_row : int, default=0
     """
@@ -271,12 +269,14 @@ class ArrayRows(Rows):
         values: Any,
         weights: Any = None,
         *,
-        device_template: Any = None,
         names: tuple[str, ...] | None = None,
         first_row: int = 0,
     ) -> None:
-        self.values, self.weights, self.device_template = values, weights, device_template
-        self.names, self.first_row, self.n_features = names, first_row, int(values.shape[1])
+        self.values, self.weights, self.names, self.first_row = values, weights, names, first_row
+        self.n_features = int(values.shape[1])
+        self.device_template = values[:0, ...] if is_device_array(values) else None
+        is_readable = compiled.kernels is not None and compiled.can_read(values)
+        self.is_one_array = is_readable and self.in_memory and len(values) > 0
         if sparse.issparse(values):
             # The end of the row, and for each stored value an index of half its size.
             self.row_size = 1 + 1.5 * values.nnz / max(values.shape[0], 1)
@@ -285,12 +285,6 @@ class ArrayRows(Rows):
     def n_rows(self) -> int:
         """The number of rows."""
         return int(self.values.shape[0])
-
-    @property
-    def is_one_array(self) -> bool:
-        """Whether the compiled extension can read all rows as one array, as they are stored."""
-        is_here = compiled.kernels is not None and self.in_memory and self.n_rows > 0
-        return is_here and compiled.can_read(self.values)
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks that share the memory of the array, and their weights or None."""
@@ -301,6 +295,19 @@ class ArrayRows(Rows):
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the rows at some positions, and their weights or None."""
         return take_both(self.values, self.weights, positions)
+
+    def with_weights(self, sample_weight: Any) -> Rows:
+        """Return the rows with weights, which are checked; rows of weight zero are left out."""
+        weights = check_weights(sample_weight, self.values, self.first_row)
+        if not bool(namespace(weights).all(weights > 0)):
+            return WeightedRows(self, weights)
+        self.weights = weights
+        return self
+
+
+# What derived rows have in common with those that they are computed from.
+_SHARED = ("n_features", "names", "weights", "first_row", "row_size", "rereadable", "can_take",
+           "device_template", "returns_to_host")  # fmt: skip
 
 
 class DerivedRows(Rows):
@@ -313,10 +320,8 @@ class DerivedRows(Rows):
 
     def __init__(self, source: Rows) -> None:
         self.source = source
-        self.rereadable, self.row_size, self.names = source.rereadable, source.row_size, source.names
-        self.device_template, self.first_row = source.device_template, source.first_row
-        self.can_take, self.returns_to_host = source.can_take, source.returns_to_host
-        self.n_features, self.weights = source.n_features, source.weights
+        for name in _SHARED:
+            setattr(self, name, getattr(source, name))
 
     @property
     def n_rows(self) -> int | None:
@@ -340,7 +345,7 @@ class TransformedRows(DerivedRows):
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield transformed chunks and their weights or None."""
-        return self.results(stored_rows, 1, size, list)
+        return self.results(stored_rows, 1, size, adds=False)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the transformed rows at some positions, and their weights or None."""
@@ -352,7 +357,7 @@ class TransformedRows(DerivedRows):
         sample.device_template, sample.returns_to_host = self.device_template, self.returns_to_host
         return sample
 
-    def results(self, function: RowFunction, n_threads: int, size: int, gather: Gather) -> Iterator[Any]:
+    def results(self, function: RowFunction, n_threads: int, size: int, *, adds: bool) -> Iterator[Any]:
         """Yield what a function returns for each transformed chunk."""
         apply = self.apply
 
@@ -360,7 +365,7 @@ class TransformedRows(DerivedRows):
             values, weights = apply(chunk.values, chunk.weights)
             return function(replace(chunk, values=values, weights=weights))
 
-        return self.source.results(call, n_threads, size, gather)
+        return self.source.results(call, n_threads, size, adds=adds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,57 +388,41 @@ class Divided:
         return np.asarray(values, dtype=np.float64) / self.units, weights
 
 
-class SelectedRows(DerivedRows):
-    """One of every `step` rows, or those with weight, selected while all rows are read in order.
+class WeightedRows(DerivedRows):
+    """The rows with weight, selected while all rows are read in order.
 
     Parameters
     ----------
     source : Rows
-        With weights: in memory, or in files, as their number has to be known.
-    weights : array, shape (n_rows,), optional
+        In memory, or in files, as their number has to be known.
+    weights : array, shape (n_rows,)
         Checked ones, that replace those of the rows; rows of weight zero are left out.
-    step : int, default=1
     """
 
-    def __init__(self, source: Rows, weights: Any = None, step: int = 1) -> None:
+    def __init__(self, source: Rows, weights: Any) -> None:
         super().__init__(source)
-        self.step, self._positions = step, None
-        self.can_take = source.can_take and weights is not None
-        if weights is not None:
-            self.weights, self.in_memory = weights, source.in_memory
-            self._positions = np.flatnonzero(to_numpy(weights) > 0)
+        self.weights, self.in_memory = weights, source.in_memory
+        self._positions = np.flatnonzero(to_numpy(weights) > 0)
 
     @property
-    def n_rows(self) -> int | None:
-        """The number of selected rows; None if it is known only after reading all."""
-        if self._positions is not None:
-            return len(self._positions)
-        n_rows = self.source.n_rows
-        if n_rows is None:
-            return None
-        last_group = n_rows // self.step
-        return last_group + len(sample_positions(last_group * self.step, n_rows, self.step))
+    def n_rows(self) -> int:
+        """The number of rows with weight."""
+        return len(self._positions)
 
     def source_row(self, row: int) -> int:
         """Return the index of a row among all rows, those of weight zero included."""
-        if self._positions is None:
-            return row
         return self.source.source_row(self.first_row + int(self._positions[row - self.first_row]))
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
-        """Yield the selected rows of each chunk, and their weights or None."""
+        """Yield the rows with weight of each chunk, and their weights."""
         start = 0
-        for values, weights in self.source.read(size):
-            stop = start + values.shape[0]
-            if self._positions is None:
-                positions = sample_positions(start, stop, self.step, self.device_template)
-            else:
-                weights = self.weights[start:stop]
-                positions = np.flatnonzero(to_numpy(weights) > 0)
-            start = stop
-            if positions.shape[0] == values.shape[0]:
+        for values, _ in self.source.read(size):
+            weights = self.weights[start : start + values.shape[0]]
+            positions = np.flatnonzero(to_numpy(weights) > 0)
+            start += values.shape[0]
+            if len(positions) == values.shape[0]:
                 yield values, weights
-            elif positions.shape[0]:
+            elif len(positions):
                 yield take_both(values, weights, positions)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
@@ -441,6 +430,39 @@ class SelectedRows(DerivedRows):
         positions = to_numpy(positions) if is_device_array(positions) else positions
         source_positions = self._positions[positions]
         return self.source.take(source_positions)[0], take_rows(self.weights, source_positions)
+
+
+class SampledRows(DerivedRows):
+    """One of every `step` rows, selected while all rows are read in order.
+
+    Parameters
+    ----------
+    source : Rows
+    step : int
+    """
+
+    def __init__(self, source: Rows, step: int) -> None:
+        super().__init__(source)
+        self.step, self.can_take = step, False
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows of the sample; None if it is known only after reading all."""
+        n_rows = self.source.n_rows
+        if n_rows is None:
+            return None
+        last_group = n_rows // self.step
+        return last_group + len(sample_positions(last_group * self.step, n_rows, self.step))
+
+    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
+        """Yield the selected rows of each chunk, and their weights or None."""
+        start = 0
+        for values, weights in self.source.read(size):
+            stop = start + values.shape[0]
+            positions = sample_positions(start, stop, self.step, self.device_template)
+            start = stop
+            if positions.shape[0]:
+                yield take_both(values, weights, positions)
 
 
 # --- functions of chunks -----------------------------------------------------------
@@ -509,14 +531,3 @@ def add_up(terms: Iterable[Iterable[Any] | None]) -> list[Any] | None:
         if term is not None:
             sums = list(term) if sums is None else [old + new for old, new in zip(sums, term, strict=True)]
     return None if sums is None else [to_numpy(value) if is_device_array(value) else value for value in sums]
-
-
-def gather_sum(results: Iterator[Any]) -> list[Any]:
-    """Return the sum of results as the only one; none for no results."""
-    sums = add_up(results)
-    return [] if sums is None else [sums]
-
-
-def gather_first(results: Iterator[Any]) -> list[Any]:
-    """Return the first of the results alone."""
-    return list(itertools.islice(results, 1))

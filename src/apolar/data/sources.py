@@ -16,8 +16,7 @@ from apolar._core.arrays import Array
 from apolar._core.namespaces import detach, is_dask, is_device_array, namespace
 from apolar.data.chunks import require_numbers
 from apolar.data.dataframes import DatasetRows, is_dataframe, is_dataset, read_dataframe
-from apolar.data.rows import ArrayRows, Rows, SelectedRows
-from apolar.data.weights import check_weights
+from apolar.data.rows import ArrayRows, Rows
 
 # The pages of this many chunks, the last ones, are released after each: threads may still read these chunks.
 RECENT_CHUNKS = 32
@@ -34,13 +33,13 @@ class SourceKind:
     recognises : callable
         Takes X and returns whether it is of this kind.
     open : callable
-        Takes X and its weights or None, and returns the rows. It may leave the weights to `open_rows`.
+        Takes X, and returns the rows.
     fits_scikit_learn : bool
         Whether scikit-learn can check such a table: in memory, and of a kind that it knows.
     """
 
     recognises: Callable[[Any], bool]
-    open: Callable[[Any, Any], Rows]
+    open: Callable[[Any], Rows]
     fits_scikit_learn: bool = False
 
 
@@ -61,8 +60,12 @@ def open_rows(X: Any, sample_weight: Any = None) -> Rows:
     -------
     rows : Rows
     """
-    rows = source_kind(X).open(X, sample_weight)
-    return rows if sample_weight is None or rows.is_distributed else with_weights(rows, sample_weight)
+    rows = source_kind(X).open(X)
+    if sample_weight is None:
+        return rows
+    if rows is X:
+        raise ValueError("These rows have been opened already: give their weights to on_device.")
+    return rows.with_weights(sample_weight)
 
 
 def source_kind(X: Any) -> SourceKind:
@@ -76,35 +79,17 @@ def source_kind(X: Any) -> SourceKind:
     )
 
 
-def with_weights(rows: Rows, sample_weight: Any) -> Rows:
-    """Return rows without weights with some, which are checked; rows of weight zero are left out."""
-    is_array = isinstance(rows, ArrayRows)
-    values = rows.values if is_array else np.empty((rows.n_rows or 0, 0))
-    weights = check_weights(sample_weight, values, rows.first_row)
-    if not is_array or not bool(namespace(weights).all(weights > 0)):
-        return SelectedRows(rows, weights)
-    rows.weights = weights
-    return rows
-
-
-def _open_again(rows: Rows, sample_weight: Any) -> Rows:
-    if sample_weight is not None:
-        raise ValueError("These rows have been opened already: give their weights to on_device.")
-    return rows
-
-
-def _open_dask(X: Any, sample_weight: Any) -> Rows:
+def _open_dask(X: Any) -> Rows:
     from apolar.data.dask import from_dask
 
-    return from_dask(X, sample_weight)
+    return from_dask(X)
 
 
-def _open_device_array(X: Any, _: Any) -> Rows:
-    X = require_numbers(detach(X))
-    return ArrayRows(X, device_template=X[:0, :])
+def _open_device_array(X: Any) -> Rows:
+    return ArrayRows(require_numbers(detach(X)))
 
 
-def _open_in_memory(X: Any, _: Any) -> Rows:
+def _open_in_memory(X: Any) -> Rows:
     names = None
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError("X has masked entries: drop those rows, or fill them with X.filled(value).")
@@ -117,12 +102,6 @@ def _open_in_memory(X: Any, _: Any) -> Rows:
             raise ValueError("X is ragged: its rows have different lengths.") from error
     X = require_numbers(X)
     return ArrayRows(X.tocsr() if sparse.issparse(X) else X, names=names)
-
-
-def _open_chunks(X: Any, sample_weight: Any) -> Rows:
-    if sample_weight is not None:
-        raise ValueError("With chunks, give the weights with them: an iterable of pairs (X, sample_weight).")
-    return ChunkRows(X)
 
 
 def _is_table(value: Any) -> bool:
@@ -139,20 +118,6 @@ def _is_in_memory(X: Any) -> bool:
     if isinstance(X, list | tuple):
         return not (X and _is_table(X[0]))
     return sparse.issparse(X) or is_dataframe(X) or hasattr(X, "__array__")
-
-
-SOURCES: dict[str, SourceKind] = {
-    "rows": SourceKind(lambda X: isinstance(X, Rows), _open_again),
-    "dask": SourceKind(is_dask, _open_dask),
-    "mapped file": SourceKind(_is_mapped_file, lambda X, _: MappedFileRows(require_numbers(X))),
-    "device array": SourceKind(is_device_array, _open_device_array),
-    "data set": SourceKind(is_dataset, lambda X, _: DatasetRows(X)),
-    "in memory": SourceKind(_is_in_memory, _open_in_memory, fits_scikit_learn=True),
-    "chunks": SourceKind(
-        lambda X: isinstance(X, Iterable) and not isinstance(X, str | bytes | dict), _open_chunks
-    ),
-}
-"""All kinds of tables. A new one is a file with its `Rows`, and a line here, before more general ones."""
 
 
 # --- arrays that are mapped from a file ----------------------------------------------
@@ -260,6 +225,10 @@ class ChunkRows(Rows):
                 yield (_copy(values), _copy(weights)) if copies else (values, weights)
                 self._is_past_first_block = True
 
+    def with_weights(self, sample_weight: Any) -> Rows:  # noqa: ARG002
+        """Raise ValueError: the number of rows is not known."""
+        raise ValueError("With chunks, give the weights with them: an iterable of pairs (X, sample_weight).")
+
     def _remaining(self) -> Iterator[Any]:
         """Yield the chunks of an iterable that can be read only once.
 
@@ -289,9 +258,9 @@ def _open_chunk(chunk: Any, first_row: int = 0) -> Rows:
         chunk, weights = chunk
     elif isinstance(chunk, list | tuple):
         chunk = np.asarray(chunk)
-    rows = source_kind(chunk).open(chunk, None)
+    rows = source_kind(chunk).open(chunk)
     rows.first_row = first_row
-    return rows if weights is None else with_weights(rows, weights)
+    return rows if weights is None else rows.with_weights(weights)
 
 
 def _copy(values: Any) -> Any:
@@ -309,3 +278,17 @@ def check_columns(rows: Rows, n_features: int, names: tuple[str, ...] | None, pa
             f"{', '.join(names)[:200]}. Select them by name in each part, as in "
             "X.map_partitions(lambda part: part[names])."
         )
+
+
+SOURCES: dict[str, SourceKind] = {
+    "rows": SourceKind(lambda X: isinstance(X, Rows), lambda X: X),
+    "dask": SourceKind(is_dask, _open_dask),
+    "mapped file": SourceKind(_is_mapped_file, lambda X: MappedFileRows(require_numbers(X))),
+    "device array": SourceKind(is_device_array, _open_device_array),
+    "data set": SourceKind(is_dataset, DatasetRows),
+    "in memory": SourceKind(_is_in_memory, _open_in_memory, fits_scikit_learn=True),
+    "chunks": SourceKind(
+        lambda X: isinstance(X, Iterable) and not isinstance(X, str | bytes | dict), ChunkRows
+    ),
+}
+"""All kinds of tables. A new one is a file with its `Rows`, and a line here, before more general ones."""

@@ -47,7 +47,7 @@ def check_weights(weights: Any, block: Any, first_row: int = 0) -> Any:
     elif is_device_array(weights):
         weights = as_float64(detach(weights))
     else:
-        weights = to_device_of(weights, block)
+        weights = to_device_of(np.asarray(weights, np.float64), block)
     xp = namespace(weights)
     if not bool(xp.all(xp.isfinite(weights))) or bool(xp.any(weights < 0)):
         raise about_row(ValueError, "sample_weight is negative or not finite, from row {row} on.", first_row)
@@ -79,21 +79,17 @@ def as_counts(sample_weight: Any) -> Any:
     -------
     weights : array, dask array or dask series, shape (n_samples,), or None
     """
-    if sample_weight is None:
-        return None
+    if sample_weight is None or getattr(sample_weight, "ndim", 1) != 1:
+        return sample_weight
     if is_dask(sample_weight):
-        if getattr(sample_weight, "ndim", None) != 1:
-            return sample_weight
         return sample_weight * _factor(sample_weight.sum().compute(), (sample_weight > 0).sum().compute())
     weights = sample_weight if is_device_array(sample_weight) else np.asarray(sample_weight)
     if not is_device_array(weights) and weights.dtype.kind not in "buif":
         return weights
     xp = namespace(weights)
     weights = as_float64(weights) if is_device_array(weights) else weights.astype(np.float64, copy=False)
-    if weights.ndim != 1 or not weights.shape[0] or not bool(xp.all(xp.isfinite(weights))):
-        return weights
-    largest = float(xp.max(weights))
-    if not largest > 0:
+    largest = float(xp.max(weights)) if weights.ndim == 1 and weights.shape[0] else 0.0
+    if not 0 < largest < np.inf:
         return weights
     # Divided by the largest first: the sum of the weights themselves may overflow.
     relative = weights / largest

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from apolar._core.arrays import Array, svd, unit_rows
+from apolar._core.compiled import joint_rotation
 from apolar.decomposition.least_squares import gauss_newton, has_converged
 from apolar.decomposition.methods import auto_method
-from apolar.decomposition.pencil import joint_rotation
 from apolar.decomposition.race import DecompositionProblem, best_terms, compete, n_affordable, rate
 from apolar.decomposition.ranks import (
     HankelSVD,

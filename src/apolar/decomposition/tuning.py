@@ -75,8 +75,6 @@ class Tuning:
     # Common zeros of the kernel of a Hankel matrix, and multiplications of an elimination that finds them.
     kernel_terms: int = 20
     kernel_work: float = 1e7
-    # A coefficient can be moved along a family if it has at least this share in its directions.
-    free_share: float = 1e-3
     # Steps from one value of a coefficient to another; the terms must stay within this condition, and
     # this size, relative to the form.
     family_steps: int = 8
@@ -100,18 +98,14 @@ class Tuning:
     trial_primes: int = 1000
 
     # --- proofs
-    # Multiplications of one matrix decomposition; of the minors for a Kruskal rank; of a Gram matrix.
+    # Multiplications of one matrix decomposition, and of the minors for a Kruskal rank.
     proof_work: float = 3e8
     kruskal_work: float = 5e6
-    gram_work: float = 2e9
-    # Terms for which uniqueness is looked at, and coefficients of tensors that are compared with their terms.
+    # Terms for which uniqueness is looked at, and coefficients of all of them whose sum is computed in balls.
     max_proof_terms: int = 500
-    max_proof_coefficients: int = 200_000
+    ball_products: float = 1e6
     # Entries of a Koszul flattening.
     koszul_entries: float = 3e5
-    # Unknowns of Newton's method in balls; products of rational numbers.
-    max_ball_unknowns: int = 80
-    rational_work: float = 1e6
     # Tensors as near as this, relative to the norm, are the same to rounding.
     min_margin: float = 2.0**-46
 

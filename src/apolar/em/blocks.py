@@ -99,11 +99,10 @@ class Block(ABC):
         ----------
         natural : ndarray, shape (n_components, n_stats)
             Natural parameters in whitened coordinates.
-        what : {"labels", "probabilities", "densities", "logits", "both", "sums"}
+        what : {"labels", "probabilities", "densities", "logits", "sums"}
             The most probable component of each row; the responsibilities, shape (n_rows, n_components);
-            log-densities; logarithms of weighted densities, shape (n_components, n_rows); responsibilities,
-            shape (n_components, n_rows), and log-densities; or the weighted sums of log-densities, of
-            logarithms of the largest responsibilities, and of ones.
+            log-densities; logarithms of weighted densities, shape (n_components, n_rows); or the weighted
+            sums of log-densities, of logarithms of the largest responsibilities, and of ones.
 
         Returns
         -------
@@ -116,8 +115,6 @@ class Block(ABC):
         if what == "logits":
             return logits
         responsibilities, densities = (part[0, ...] for part in posteriors(logits[None, ...]))
-        if what == "both":
-            return responsibilities, densities
         if what == "labels":
             return xp.argmax(responsibilities, axis=0)
         if what == "probabilities":
@@ -210,22 +207,15 @@ class CompiledBlock(Block):
     def posteriors(self, natural: Array, what: str) -> Any:
         """Return what one mixture says about each row."""
         n_rows, n_components = self.n_rows, len(natural)
-        results = RowResults(
-            np.empty((n_components, n_rows)) if what == "logits" else None,
-            np.empty((n_rows, n_components)) if what in ("probabilities", "both") else None,
-            np.empty(n_rows, np.int64) if what == "labels" else None,
-            np.empty(n_rows) if what in ("densities", "both") else None,
-        )
-        weights = self.weights if what == "sums" else None
-        sums = compiled.write_rows(
-            self.values, weights, self.row_map, natural, self.kind, results, self.n_threads
-        )
-        if what == "sums":
-            return tuple(sums.tolist())
-        if what == "both":
-            assert results.responsibilities is not None
-            return results.responsibilities.T, results.density
-        return next(array for array in vars(results).values() if array is not None)
+        arrays = {
+            "logits": np.empty((n_components, n_rows)) if what == "logits" else None,
+            "responsibilities": np.empty((n_rows, n_components)) if what == "probabilities" else None,
+            "labels": np.empty(n_rows, np.int64) if what == "labels" else None,
+            "density": np.empty(n_rows) if what == "densities" else None,
+        }
+        rows = self.values, self.weights if what == "sums" else None, self.row_map
+        sums = compiled.write_rows(*rows, natural, self.kind, RowResults(**arrays), self.n_threads)
+        return next((array for array in arrays.values() if array is not None), tuple(sums.tolist()))
 
 
 class RawBlock(Block):

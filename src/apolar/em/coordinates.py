@@ -16,8 +16,8 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.constants import MIN_WEIGHT
-from apolar.mixture import compiled_steps
-from apolar.mixture.families import MIN_COUNT, Family
+from apolar.mixture import tangents
+from apolar.mixture.families import Family
 from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
@@ -46,7 +46,7 @@ class LocalCoordinates:
     @functools.cached_property
     def _root(self) -> Array:
         """L, per covariance."""
-        return self.family.coordinate_root(self.centre.covariances)
+        return tangents.root_of(self.family, self.centre.covariances)
 
     @functools.cached_property
     def _weights(self) -> Array:
@@ -58,15 +58,15 @@ class LocalCoordinates:
     def _information(self) -> Array:
         """The information about the coordinates of the covariances, in their shape."""
         counts = self.centre.weights * self.weight
-        return self.family.covariance_information(counts, self.centre.n_features, self._root)
+        return tangents.information(self.family, counts, self.centre.n_features, self._root)
 
     @functools.cached_property
     def scales(self) -> Array:
         """The roots of the information about each coordinate, shape (n_coordinates,).
 
-        Those of weights and means are the roots of the numbers of rows.
+        Those of weights and means are the roots of the numbers of rows, at least one.
         """
-        roots = np.sqrt(np.maximum(self._weights * self.weight, MIN_COUNT))
+        roots = np.sqrt(np.maximum(self._weights * self.weight, 1.0))
         r, m = self.centre.means.shape
         of_covariances = np.sqrt(self._information.ravel())
         return np.concatenate([roots[:r], np.repeat(roots[:r], m), of_covariances, roots[r:]])
@@ -101,7 +101,7 @@ class LocalCoordinates:
         weights = np.exp(logs - logs.max())
         means = self.centre.means + self.family.times(self._root, b)
         # Without a prior components may collapse: variances have the same floor as in the M-step.
-        covariances = self.family.floored(self.family.covariance_retraction(self._root, c))
+        covariances = self.family.floored(tangents.retract(self.family, self._root, c))
         return WhitenedParameters((weights / weights.sum())[: len(means)], means, covariances)
 
     def log_change(self, tangent: Array) -> float:
@@ -137,32 +137,10 @@ class LocalCoordinates:
             weights = np.append(weights, noise_weights(weights))
             counts = np.append(counts, max(self.weight - float(counts.sum()), 0.0))
         by_weight = counts - weights * counts.sum()
-        by_mean, by_covariance = self._gradient_of_components(tangent, parameters, stats, prior)
+        where = self._root, self._changes(tangent)[2], parameters
+        by_mean, by_covariance = tangents.gradients(self.family, *where, stats, prior)
         parts = by_weight[:r], by_mean.ravel(), by_covariance.ravel(), by_weight[r:]
         return np.concatenate(parts) / self.scales
-
-    def _gradient_of_components(
-        self, tangent: Array, parameters: WhitenedParameters, stats: SufficientStats, prior: Prior | None
-    ) -> tuple[Array, Array]:
-        """Return the gradient in the changes of means and of covariances."""
-        family, means, counts = self.family, parameters.means, stats.counts
-        r, m = means.shape
-        terms = None if prior is None else prior.terms(family, r, m)
-        tangents = self._changes(tangent)[2]
-        known = compiled_steps.gradient(family, self._root, tangents, means, stats, terms)
-        if known is not None:
-            return known
-        pull = stats.first - counts[:, None] * means
-        offsets = pull / np.maximum(counts, MIN_WEIGHT)[:, None]
-        scatter = family.scatter(stats) + family.between(offsets, counts)
-        divisor = family.divisor(counts, m)
-        shrinkage, added, dof, mean_dof, _ = (0.0,) * 5 if terms is None else terms
-        pull = pull - shrinkage * means
-        scatter = scatter + family.between(means, np.full(r, shrinkage))
-        scatter = family.pooled(scatter, axis=0) + added
-        divisor = family.pooled(divisor + mean_dof, axis=0) + dof
-        by_mean = family.mean_gradient(self._root, parameters.covariances, pull)
-        return by_mean, family.covariance_gradient(self._root, tangents, scatter, divisor)
 
 
 def coordinates_of_components(family: Family, n_components: int, n_features: int) -> IndexArray:
@@ -176,5 +154,5 @@ def coordinates_of_components(family: Family, n_components: int, n_features: int
     r, m = n_components, n_features
     of_weights = np.arange(r)[:, None]
     of_means = r + np.arange(r * m).reshape(r, m)
-    of_covariances = r + r * m + family.covariance_coordinates(r, m)
+    of_covariances = r + r * m + tangents.positions(family, r, m)
     return np.concatenate([of_weights, of_means, of_covariances], axis=1)

@@ -19,8 +19,7 @@ from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.row_blocks import NOISE_AND_MISSING
-from apolar.em.row_scale import column_units, scale_of, whitening_of
-from apolar.em.whitening import MIN_EIGENVALUE
+from apolar.em.whitening import MIN_EIGENVALUE, column_units, scale_of, whitening_of
 from apolar.mixture.noise import NoiseBox, noise_weights
 from apolar.mixture.parameters import AnyParameters
 from apolar.moments.covariance import MAX_INCOMPLETE_COLUMNS, is_constant

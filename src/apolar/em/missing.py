@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar._core.threads import map_in_threads
+from apolar._core.threads import run_in_threads
 from apolar.em.blocks import Block, dense_block, posteriors
 from apolar.em.whitening import Whitening
 from apolar.mixture.conditional import FULL, ConditionalComponents, NaturalComponents
@@ -31,8 +31,6 @@ __all__ = ["IncompleteBlock", "PatternRows", "incomplete_block"]
 ALIGNED = FAMILIES["diag"]
 # Patterns of at least this many rows are summed one by one; of fewer rows, many patterns together.
 MIN_ROWS = 12
-# The rows of a pattern from which on threads share them.
-VAST_ROWS = 2**15
 # The numbers of an array over patterns, components, and pairs of columns: 1 MB stays in the cache.
 MAX_NUMBERS = 2**17
 
@@ -156,22 +154,20 @@ class PatternRows:
         natural, slices = marginal.natural(), list(self._slices())
         by_mixture = natural.reshape(len(natural), n_mixtures, -1, natural.shape[-1])
         stats, likelihoods = np.empty_like(natural), np.empty((len(natural), n_mixtures))
+        left = deque(range(len(natural)))
 
-        def sum_patterns(patterns: IndexArray, threads: int) -> None:
-            for p in patterns.tolist():
+        def sum_patterns() -> None:
+            while left:
+                try:
+                    p = left.popleft()
+                except IndexError:  # another thread took the last one
+                    return
                 part = None if weights is None else weights[slices[p]]
-                block = dense_block(self.values[slices[p]], part, FULL, n_threads=threads)
+                block = dense_block(self.values[slices[p]], part, FULL, n_threads=n_threads)
                 stats[p], likelihoods[p] = block.e_step(by_mixture[p])
 
-        # Threads share the rows of a pattern of very many, and else the patterns.
-        is_vast = np.diff(self.starts) >= VAST_ROWS
-        sum_patterns(np.flatnonzero(is_vast), n_threads)
-        others = np.flatnonzero(~is_vast)
-        if n_threads == 1 or len(others) < 2 * n_threads:
-            sum_patterns(others, 1)
-        else:
-            shares = np.array_split(others, 4 * n_threads)
-            deque(map_in_threads(sum_patterns, ((share, 1) for share in shares), n_threads), maxlen=0)
+        # Threads share the patterns, and the rows of a pattern of very many.
+        run_in_threads(sum_patterns, min(n_threads, len(natural)))
         return stats, likelihoods.sum(axis=0)
 
 

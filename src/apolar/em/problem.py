@@ -9,25 +9,22 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.constants import MIN_WEIGHT
-from apolar._core.namespaces import namespace, to_numpy
-from apolar.data import CHUNK_SIZE, Rows
-from apolar.em.blocks import Block, CompiledBlock, squares_about
+from apolar._core.namespaces import to_numpy
+from apolar.data import Rows
+from apolar.em.blocks import Block, CompiledBlock, posteriors, squares_about
 from apolar.em.completion import Completion, as_float64_rows
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.missing import IncompleteBlock, incomplete_block
-from apolar.em.row_blocks import MIN_ROWS, RowBlocks, is_compiled
+from apolar.em.row_blocks import RowBlocks, is_compiled
 from apolar.em.row_samples import RowSamples
-from apolar.em.row_scale import check_scale, scale_of, whitening_of
-from apolar.em.whitening import Whitening, diagonal_covariance
+from apolar.em.whitening import Whitening, check_scale, diagonal_covariance, scale_of, whitening_of
 from apolar.mixture.families import Family
 from apolar.mixture.noise import NoiseBox, append_noise
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
-from apolar.mixture.shrinkage import RoundedPrior
 
 # Rows of at most this many numbers (16 MB) are stored in whitened coordinates for the extension.
 KEPT_NUMBERS = 2**21
@@ -206,12 +203,14 @@ class Problem(RowSamples):
         """Return the prior for rows with these measurement errors: it adds those of rounding, if any."""
         if prior is None or not self.is_rounded:
             return prior
-        return RoundedPrior(base=prior, noise=self.error_covariance(self.measurement))
+        return replace(prior, noise=self.error_covariance(self.measurement))
 
     def is_narrower(self, parameters: WhitenedParameters, variances: Array) -> bool:
         """Return whether a component varies less, in some direction, than errors of these variances."""
         errors = self.error_covariance(variances)
-        return errors is not None and self.family.largest_ratio(errors, parameters.covariances) > 1
+        if errors is None:
+            return False
+        return bool(np.max(self.family.relative_variances(errors, parameters.covariances)) > 1)
 
     def natural(self, parameters: WhitenedParameters) -> Array:
         """Return the natural parameters of the components, with what measurement errors add to them.
@@ -254,15 +253,14 @@ class Problem(RowSamples):
             In whitened coordinates: adding `whitening.log_det` per row gives that in the units of the data.
         """
         natural = self.natural(parameters)
-        n_mixtures, n_components, _ = natural.shape
         if self._kept is not None:
             stats, log_likelihood = self._kept.e_step(natural)
         else:
-            n_fused = n_components if n_mixtures == 1 else 0
-            blocks = replace(self._blocks, n_working=2 * n_mixtures * n_components, n_fused=n_fused)
-            stats, log_likelihood = blocks.reduce(
-                self.rows, lambda block: block.e_step(natural), self.threads
-            )
+            n_mixtures, n, _ = natural.shape
+            n_fused = n if n_mixtures == 1 else 0
+            blocks = replace(self._blocks, n_working=2 * n_mixtures * n, n_fused=n_fused)
+            sums = blocks.reduce(self.rows, lambda block: block.e_step(natural), self.threads)
+            stats, log_likelihood = sums
         # The rows of noise are those that the components leave.
         stats = stats.reshape(natural.shape)[:, : parameters.n_components]
         return self._with_errors(np.ascontiguousarray(stats)), log_likelihood
@@ -336,18 +334,16 @@ class Problem(RowSamples):
         blocks = replace(self._blocks, n_working=n_working, is_written=written)
         return blocks.map(self.rows, function, self.threads if n_threads is None else n_threads)
 
-    def row_responsibilities(self, parameters: WhitenedParameters) -> tuple[Any, Any]:
+    def row_responsibilities(self, parameters: WhitenedParameters) -> tuple[Array, Array]:
         """Return responsibilities, shape (n_components, n_rows), and log-densities, shape (n_rows,).
 
         Parameters and log-densities are those of one mixture, in whitened coordinates. Beside a noise
         component, the responsibilities of a row add up to one less that of the noise.
         """
         exact = self.exact
-        natural = exact.natural(parameters)
-        blocks = exact.map_blocks(lambda block: block.posteriors(natural, "both"), 2 * len(natural))
-        responsibilities, densities = zip(*blocks, strict=True)
-        xp = namespace(densities[0])
-        return xp.concat(responsibilities, axis=1)[: parameters.n_components, ...], xp.concat(densities)
+        logits = exact.row_logits(exact.natural(parameters), slice(None))
+        responsibilities, densities = posteriors(logits[None])
+        return responsibilities[0, : parameters.n_components], densities[0]
 
     def row_logits(self, natural: Array, rows: slice) -> Array:
         """Return the logarithms of weighted densities at some rows, shape (len(natural), n)."""
@@ -369,11 +365,10 @@ class Problem(RowSamples):
         self._require_complete()
         if isinstance(self._kept, CompiledBlock):
             return self._kept.values.T
-        parts = []
-        for block, _ in self._read():
-            parts.append(np.empty((self.n_features, block.shape[0])))
-            self.whitening.write(block if sparse.issparse(block) else to_numpy(block), parts[-1])
-        return np.concatenate(parts, axis=1)
+        values, _ = self.fetch()
+        whitened = np.empty((self.n_features, values.shape[0]))
+        self.whitening.write(values, whitened)
+        return whitened
 
     @functools.cached_property
     def standardised(self) -> Array:
@@ -385,18 +380,8 @@ class Problem(RowSamples):
         if self.whitening.matrix.ndim < 2:
             return np.ascontiguousarray(self.whitened_rows().T)
         self._require_complete()
-        blocks = [block.toarray() if sparse.issparse(block) else to_numpy(block) for block, _ in self._read()]
-        return (np.concatenate(blocks) - self.whitening.centre) / self.whitening.deviations
+        return (self.fetch()[0] - self.whitening.centre) / self.whitening.deviations
 
     def row_weights(self) -> Array | None:
         """Return the weights of all rows, or None if they are all one."""
-        if self._kept is not None:
-            return None if self._kept.weights is None else to_numpy(self._kept.weights)
-        parts = [weights for _, weights in self._read()]
-        if parts[0] is None:
-            return None
-        return np.concatenate([np.asarray(to_numpy(part), np.float64) for part in parts])
-
-    def _read(self) -> Iterator[tuple[Any, Any]]:
-        """Yield chunks of the rows as they are stored, and their weights or None."""
-        return self.rows.read(max(MIN_ROWS, CHUNK_SIZE // self.n_features))
+        return self.fetch()[1] if self._kept is None else self._kept.weights

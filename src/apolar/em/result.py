@@ -15,8 +15,7 @@ from apolar.exceptions import ApolarWarning
 from apolar.mixture.evidence import comparison_score
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, canonical_order
-from apolar.mixture.prior import Prior
-from apolar.mixture.shrinkage import Shrinkage
+from apolar.mixture.prior import Prior, Shrinkage
 
 __all__ = ["Fit", "FitStatus", "in_canonical_order", "is_empty"]
 
@@ -73,8 +72,6 @@ class Fit:
         Whether a variance is at its floor: without a prior the likelihood is unbounded there.
     is_from_all_rows : bool
         Whether the start is accurate for all rows, so that no run on a sample is needed before that on all.
-    is_contender : bool
-        Whether it may be as good as the first of the candidates, and is to be run on all rows as well.
     has_long_tails : bool
         Whether the rows have longer tails than Gaussian components. Evidence is then misleading, and EM is to
         use the conjugate prior.
@@ -97,7 +94,6 @@ class Fit:
     warnings: tuple[ApolarWarning, ...] = ()
     is_collapsed: bool = False
     is_from_all_rows: bool = False
-    is_contender: bool = False
     has_long_tails: bool = False
     earlier: float = -np.inf
 

@@ -15,6 +15,7 @@ from apolar._core.namespaces import is_device_array, to_numpy
 from apolar.data import CHUNK_SIZE, Chunk, Rows, thread_scratch
 from apolar.data.rows import DENSE_COLUMNS
 from apolar.data.weights import check_weights
+from apolar.em import kernel_block
 from apolar.em.blocks import (
     Block,
     RawBlock,
@@ -24,7 +25,6 @@ from apolar.em.blocks import (
     weights_to_device_of,
     write_row_stats,
 )
-from apolar.em.kernels import triton
 from apolar.em.missing import incomplete_block
 from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
@@ -157,7 +157,7 @@ class RowBlocks:
         """Return whether a kernel of the GPU of an array has been asked for, and there is one."""
         if not self.n_fused or self.is_written:
             return False
-        return triton.is_fused(template, n_features, self.n_fused, not self.family.is_axis_aligned)
+        return kernel_block.is_fused(template, n_features, self.n_fused, not self.family.is_axis_aligned)
 
     def _kernel_block(self, chunk: Chunk) -> Block:
         """Return the block of rows on a GPU for its kernel, which sees whether all is finite."""
@@ -165,7 +165,7 @@ class RowBlocks:
         if not self.is_checked:
             weights = check_weights(weights, chunk.values, chunk.first_row)
         weights = weights_to_device_of(weights, chunk.values)
-        return triton.KernelBlock(replace(chunk, weights=weights), replace(self, n_fused=0))
+        return kernel_block.KernelBlock(replace(chunk, weights=weights), replace(self, n_fused=0))
 
 
 def is_compiled(rows: Rows, family: Family) -> bool:

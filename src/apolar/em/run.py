@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from apolar._core import compiled
 from apolar._core.arrays import Array
 from apolar._core.constants import MAX_FALL, MIN_PART
 from apolar._core.settings import SETTINGS
@@ -15,12 +16,10 @@ from apolar._core.threads import run_in_threads
 from apolar.em.ascent import climb
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
-from apolar.mixture import compiled_steps
 from apolar.mixture.evidence import comparison_score, log_evidence
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
-from apolar.mixture.prior import Prior
-from apolar.mixture.shrinkage import Shrinkage
+from apolar.mixture.prior import Prior, Shrinkage
 
 __all__ = ["Callback", "EMRun", "Stop", "comparison_scores", "evidence_of", "evidences", "has_kernel", "run"]
 
@@ -228,7 +227,7 @@ def _is_at_floor(
 
 def has_kernel(problem: Problem) -> bool:
     """Return whether the extension runs EM on these rows: they are stored for it, and have no noise."""
-    if compiled_steps.code_of(problem.family, problem.n_features) is None or problem.kept_columns is None:
+    if not problem.family.has_kernel(problem.n_features) or problem.kept_columns is None:
         return False
     return not (problem.is_incomplete or problem.has_noise or np.any(problem.measurement))
 
@@ -249,8 +248,9 @@ def _compiled_runs(
     family, n_components, n_features = problem.family, starts[0].parameters.n_components, problem.n_features
     columns, row_weights = problem.kept_columns, problem.row_weights()
     assert columns is not None
-    terms = None if prior is None else prior.terms(family, n_components, n_features)
-    rows = np.ascontiguousarray(columns), row_weights
+    terms = family.prior_terms(prior, n_components, n_features)
+    arrays, numbers = family.kernel_arguments(terms, (n_components,), n_features)
+    rows, settings = (np.ascontiguousarray(columns), row_weights, *arrays), (*numbers, float(terms.constant))
     ends: list[Fit | None] = [None] * len(starts)
     left = deque(range(len(starts)))
 
@@ -260,17 +260,18 @@ def _compiled_runs(
                 i = left.popleft()
             except IndexError:  # another thread took the last one
                 return
-            end = compiled_steps.plain_run(family, *rows, starts[i].parameters, terms, n_steps, relative)
+            start = tuple(vars(starts[i].parameters).values())
+            end = compiled.plain_run(rows, start, problem.n_stats, *settings, n_steps=n_steps, tol=relative)
             parameters, stats, (log_likelihood, objective, n_iter), is_collapsed = end
             converged = not is_collapsed and n_iter < n_steps
             ends[i] = starts[i].updated(
-                parameters=parameters,
+                parameters=WhitenedParameters(*parameters),
                 status=FitStatus.CONVERGED if converged else FitStatus.MAX_ITER,
                 log_likelihood=float(log_likelihood),
                 objective=float(objective),
                 history=(float(objective),),
                 evidence=None,
-                stats=stats,
+                stats=SufficientStats(stats, n_features),
                 prior=prior,
                 n_iter=int(n_iter),
                 is_collapsed=is_collapsed,

@@ -12,9 +12,8 @@ from scipy.stats import qmc
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
 from apolar._core.constants import MIN_WEIGHT
+from apolar._core.display import SHOWN_COLUMNS, Displayed, TableCells, figures
 from apolar._core.namespaces import namespace, to_numpy
-from apolar._core.numbers import figures
-from apolar._core.tables import Displayed, TableCells
 from apolar.data import ArrayRows, Rows
 from apolar.estimator.fitted import NOISE_LABEL, FittedState
 
@@ -25,10 +24,6 @@ Group = tuple[int, ...]
 
 # The number of quasi-random points of an estimate, and the most numbers that they hold (128 MB).
 N_POINTS, MAX_POINT_NUMBERS = 2**14, 2**24
-# With more components than this, a display shows the pairs that overlap most.
-MAX_MATRIX_SIZE, PAIRS_SHOWN = 12, 10
-# A row of a component with a probability within this of one adds nothing to any entropy that could be seen.
-CERTAIN = 1e-14
 
 
 # --- overlap ------------------------------------------------------------------------------------
@@ -85,7 +80,7 @@ class Overlap(Displayed):
 
     def _display(self) -> tuple[str, TableCells]:
         n, shares = self.n_components, self.misclassification
-        if n <= MAX_MATRIX_SIZE:
+        if n <= SHOWN_COLUMNS:
             title = "Percentage of the rows of a cluster (line) that would be assigned to another (column)"
             rows = [
                 [str(i + 1), *("" if i == j else _percentage(shares[i, j]) for j in range(n))]
@@ -93,7 +88,7 @@ class Overlap(Displayed):
             ]
             return f"{title}: {self._result()}.", (["cluster", *(str(j + 1) for j in range(n))], rows)
         pairs = np.column_stack(np.triu_indices(n, 1))
-        largest = np.argsort(-self.pairwise[tuple(pairs.T)], kind="stable")[:PAIRS_SHOWN]
+        largest = np.argsort(-self.pairwise[tuple(pairs.T)], kind="stable")[:SHOWN_COLUMNS]
         rows = [
             [f"{i + 1}, {j + 1}", _percentage(self.pairwise[i, j]), f"{self.bhattacharyya[i, j]:.3f}"]
             for i, j in pairs[largest]
@@ -177,24 +172,19 @@ class Combination(Displayed):
     @property
     def groups(self) -> tuple[Group, ...]:
         """The components of each cluster, in the order of their first ones."""
-        return self.groups_of(self.n_clusters)
-
-    def groups_of(self, n_clusters: int) -> tuple[Group, ...]:
-        """Return the components of each cluster, if there are `n_clusters`."""
-        n_components = len(self.entropies)
-        check_integer(n_clusters, "n_clusters", least=1)
-        if n_clusters > n_components:
-            raise ValueError(
-                f"n_clusters must be at most {n_components}, the number of components; got {n_clusters}."
-            )
-        groups: set[Group] = {(k,) for k in range(n_components)}
-        for pair in self.merges[: n_components - n_clusters]:
+        groups: set[Group] = {(k,) for k in range(len(self.entropies))}
+        for pair in self.merges[: len(self.entropies) - self.n_clusters]:
             groups = groups - set(pair) | {tuple(sorted(pair[0] + pair[1]))}
         return tuple(sorted(groups))
 
     def with_n_clusters(self, n_clusters: int) -> Combination:
         """Return the same steps, stopped at another number of clusters."""
-        self.groups_of(n_clusters)
+        check_integer(n_clusters, "n_clusters", least=1)
+        if n_clusters > len(self.entropies):
+            raise ValueError(
+                f"n_clusters must be at most {len(self.entropies)}, the number of components; got "
+                f"{n_clusters}."
+            )
         return replace(self, n_clusters=n_clusters)
 
     def predict_proba(self, X: Any) -> Any:
@@ -252,7 +242,7 @@ def combine(
 def _keep_doubtful(probabilities: Any) -> Array:
     """Return the probabilities of those rows that may be in more than one component."""
     shares = to_numpy(probabilities)
-    return shares[shares.max(axis=1) < 1 - CERTAIN]
+    return shares[shares.max(axis=1) < 1]
 
 
 def elbow(entropies: Array) -> int:

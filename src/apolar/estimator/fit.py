@@ -17,11 +17,11 @@ from apolar.data import Rows
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus, in_canonical_order
-from apolar.em.row_scale import refuse_rows_out_of_reach
-from apolar.estimator.fit_warnings import warn_of_constant_columns, warn_of_far_rows, warnings_of
+from apolar.em.whitening import refuse_rows_out_of_reach
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import allows_rounding, check_columns, float_type, is_path, n_threads_of
 from apolar.estimator.model_files import Checkpoint, stored_state
+from apolar.estimator.summary import warn_of_constant_columns, warn_of_far_rows, warnings_of
 from apolar.exceptions import ApolarWarning, DisagreementWarning, SkippedStartWarning, warn_user
 from apolar.mixture.families import Family
 from apolar.mixture.noise import NoiseBox
@@ -54,6 +54,13 @@ __all__ = [
     "with_callbacks",
 ]
 
+COLLAPSED = (
+    "Fitting the mixture model failed because some components have ill-defined empirical "
+    "covariance (for instance caused by singleton or collapsed samples). Try to decrease the "
+    "number of components, increase reg_covar, or scale the input data. reg_covar=None, the "
+    "default, keeps components from collapsing by a prior."
+)
+"""As scikit-learn says it, where the user asked for no regularisation."""
 AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
 Observer = Callable[[Fit, Callable[[Fit], FittedState]], bool]
 
@@ -104,12 +111,13 @@ def fit_rows(
     progress, checkpoint = FitProgress(estimator, X, problem), Checkpoint(estimator)
     search = Search(estimator, problem, prior, start, float_type(X), (checkpoint, progress))
     solution = search.best(is_continued=last is not None and last.is_rounded)
-    _check_not_collapsed(estimator, solution)
-    state = solution.state
+    fit, state = solution.fit, solution.state
+    is_collapsed = solution.problem.family.is_collapsed(fit.parameters.covariances)
+    if is_collapsed and fit.status is FitStatus.CONVERGED and estimator.reg_covar == 0:
+        raise ValueError(COLLAPSED)
     state.set_on(estimator)
     vars(estimator).pop("_stream", None)
     checkpoint.write(state)
-    fit = solution.fit
     if fit.status is FitStatus.MAX_ITER and estimator.max_iter > 0:
         warn_user(fit.status.value, NotConvergedWarning)
     skipped = fit.skipped if isinstance(init_params, str) and init_params == "moments" else ()
@@ -368,16 +376,3 @@ class FitProgress:
             self.context.call_on_fit_task_end(
                 estimator=self.estimator, X=self.X, reconstruction_attributes={}
             )
-
-
-def _check_not_collapsed(estimator: Any, solution: Solution) -> None:
-    """Refuse a collapsed component where the user asked for no regularisation, as scikit-learn does."""
-    fit, family = solution.fit, solution.problem.family
-    is_final = fit.status is FitStatus.CONVERGED
-    if estimator.reg_covar == 0 and is_final and family.is_collapsed(fit.parameters.covariances):
-        raise ValueError(
-            "Fitting the mixture model failed because some components have ill-defined empirical "
-            "covariance (for instance caused by singleton or collapsed samples). Try to decrease the "
-            "number of components, increase reg_covar, or scale the input data. reg_covar=None, the "
-            "default, keeps components from collapsing by a prior."
-        )

@@ -103,7 +103,8 @@ class FittedState:
                 f"The mixture was not fitted with covariance_type={estimator.covariance_type!r}: fit it "
                 "again."
             )
-        return cls(kind, MixtureParameters(*(np.array(part, np.float64) for part in shown), noise))
+        weights, means, covariances = (np.array(part, np.float64) for part in shown)
+        return cls(kind, MixtureParameters(weights, means, covariances, noise))
 
     @classmethod
     def of_fit(cls, fit: Fit, problem: Problem, dtype: Any) -> FittedState:

@@ -16,7 +16,7 @@ from apolar._core.checks import check_integer, random_generator
 from apolar._core.literals import CovarianceType, PriorName, StartName
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows
-from apolar.estimator import marginals, standard_errors
+from apolar.estimator import marginals
 from apolar.estimator.cluster_merging import Combination, Overlap, combine, overlap
 from apolar.estimator.fit import CallbackSupportMixin, fit_rows, with_callbacks
 from apolar.estimator.fitted import FittedState
@@ -30,7 +30,8 @@ from apolar.estimator.inputs import (
     with_column_names,
 )
 from apolar.estimator.model_files import check_writable, load_model, save_model
-from apolar.estimator.stream import FirstRows, Sums, update_from_batch
+from apolar.estimator.standard_errors import Bootstrap, StandardErrors, bootstrap, standard_errors
+from apolar.estimator.stream import update_from_batch
 from apolar.estimator.summary import Summary, summary_of
 from apolar.mixture.families import family
 from apolar.mixture.noise import N_NOISE_PARAMETERS
@@ -212,11 +213,6 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     weights_: Array
     means_: Array
     covariances_: Array
-    n_samples_seen_: float
-    evidence_: float
-    noise_weight_: float
-    rounding_variances_: Array
-    _stream: FirstRows | Sums
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -548,7 +544,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
     # --- uncertainty of the parameters ----------------------------------------------------------
 
-    def standard_errors(self, X: Any, sample_weight: Any = None) -> standard_errors.StandardErrors:
+    def standard_errors(self, X: Any, sample_weight: Any = None) -> StandardErrors:
         """Return standard errors of weights, means and covariances, from the observed information.
 
         Parameters
@@ -563,11 +559,11 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         errors : StandardErrors
             Its `weights`, `means` and `covariances` have the shapes of the fitted ones.
         """
-        return standard_errors.standard_errors(self, X, sample_weight)
+        return standard_errors(self, X, sample_weight)
 
     def bootstrap(
         self, X: Any, sample_weight: Any = None, *, n_resamples: int = 200, parametric: bool = False
-    ) -> standard_errors.Bootstrap:
+    ) -> Bootstrap:
         """Return the parameters of fits to resamples of the rows, components aligned with the fitted ones.
 
         Parameters
@@ -584,7 +580,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         resamples : Bootstrap
             With `standard_errors()` and `interval(level)`.
         """
-        return standard_errors.bootstrap(self, X, sample_weight, n_resamples, parametric=parametric)
+        return bootstrap(self, X, sample_weight, n_resamples, parametric=parametric)
 
     # --- description --------------------------------------------------------------------------
 

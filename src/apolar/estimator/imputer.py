@@ -93,22 +93,11 @@ class MixtureImputer(TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.n_threads = n_threads
 
-    mixture_: GaussianMixture
-    indicator_: MissingIndicator | None
-    n_features_in_: int
-    _is_observed: Array
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-    @property
-    def n_iter_(self) -> int:
-        """Passes over the rows of the fit of the mixture."""
-        check_is_fitted(self)
-        return self.mixture_.n_iter_
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit the mixture.
@@ -128,23 +117,13 @@ class MixtureImputer(TransformerMixin, BaseEstimator):
         self._is_observed = ~np.all(np.isnan(values), axis=0)
         if not np.any(self._is_observed):
             raise ValueError("X has no observed value.")
-        mixture = GaussianMixture(
-            self.n_components,
-            covariance_type=self.covariance_type,
-            init_params=self.init_params,
-            n_init=self.n_init,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            prior=self.prior,
-            random_state=self.random_state,
-            n_threads=self.n_threads,
-        )
+        shared = set(GaussianMixture().get_params()) & set(self.get_params())
+        mixture = GaussianMixture(**{name: getattr(self, name) for name in shared})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ColumnWarning)  # about clusters, which nobody asks for
             self.mixture_ = mixture.fit(values[:, self._is_observed])
-        self.indicator_ = None
-        if self.add_indicator:
-            self.indicator_ = MissingIndicator(error_on_new=False).fit(values)
+        self.n_iter_ = self.mixture_.n_iter_
+        self.indicator_ = MissingIndicator(error_on_new=False).fit(values) if self.add_indicator else None
         return self
 
     def transform(self, X: Any) -> Array:
@@ -161,9 +140,10 @@ class MixtureImputer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         values = self._checked(X, reset=False)
         kept = self._is_observed
-        draws = 1 if self.sample_posterior else None
-        imputed = self.mixture_.impute(values[:, kept], n_draws=draws)
-        imputed = imputed[0] if self.sample_posterior else imputed
+        if self.sample_posterior:
+            imputed = self.mixture_.impute(values[:, kept], n_draws=1)[0]
+        else:
+            imputed = self.mixture_.impute(values[:, kept])
         if self.keep_empty_features:
             out = np.zeros(values.shape, dtype=imputed.dtype)
             out[:, kept] = imputed

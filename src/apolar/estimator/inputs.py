@@ -20,8 +20,7 @@ from apolar.data.sources import source_kind
 from apolar.data.weights import as_counts
 from apolar.exceptions import ColumnError
 from apolar.mixture.families import UNIVARIATE, Family, family
-from apolar.mixture.prior import Prior
-from apolar.mixture.shrinkage import AdaptivePrior
+from apolar.mixture.prior import AdaptivePrior, Prior
 from apolar.search.starts import STARTS
 
 __all__ = [

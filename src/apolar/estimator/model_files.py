@@ -379,13 +379,13 @@ def stored_state(estimator: Any, kind: Family, n_features: int) -> FittedState |
     ValueError
         If the file is damaged, or its mixture is not of that family and size.
     """
-    path = estimator.warm_start
-    if not is_path(path):
-        path = estimator.checkpoint
-        is_new = bool(estimator.warm_start) and path is not None and not hasattr(estimator, "weights_")
-        if not is_new or not os.path.exists(path):
+    is_given = is_path(estimator.warm_start)
+    path = estimator.warm_start if is_given else estimator.checkpoint
+    if not is_given and (not estimator.warm_start or path is None or hasattr(estimator, "weights_")):
+        return None
+    if not os.path.exists(path):
+        if not is_given:
             return None
-    elif not os.path.exists(path):
         raise FileNotFoundError(
             f"There is no file {path!s} to start from. Give warm_start the path of a saved mixture; "
             "warm_start=True continues from the checkpoint if there is one."

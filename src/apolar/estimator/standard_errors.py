@@ -10,11 +10,10 @@ from scipy.optimize import linear_sum_assignment
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.checks import check_fraction, check_integer, random_generator
-from apolar._core.numbers import figures
-from apolar._core.tables import SHOWN_CLUSTERS, SHOWN_COLUMNS, Displayed, TableCells, cluster_table
+from apolar._core.display import SHOWN_CLUSTERS, SHOWN_COLUMNS, Displayed, TableCells, cluster_table, figures
 from apolar._core.threads import one_blas_thread
 from apolar.data import CHUNK_SIZE, Rows, open_rows
-from apolar.data.rows import SelectedRows
+from apolar.data.rows import WeightedRows
 from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
 from apolar.em.problem import Problem
@@ -486,7 +485,7 @@ def bootstrap(model: Any, X: Any, sample_weight: Any, n_resamples: int, *, param
         else:
             # The same rows, weighted by how often each was drawn.
             counts = rng.multinomial(n_drawn, weights / weights.sum()) * (problem.weight / n_drawn)
-            rows = SelectedRows(problem.rows, counts)
+            rows = WeightedRows(problem.rows, counts)
             resample = problem.replace(rows=rows, n_rows=problem.n_rows, weight=problem.weight)
         fits += run(resample, [Fit(fitted, "fitted")], prior, stop)
     aligned = whitening.inverse_transform_parameters(

@@ -30,7 +30,7 @@ from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.moments.sketch import MAX_SKETCH_COLUMNS, MomentSketch
-from apolar.recovery.families import family_mixture
+from apolar.recovery.family_mixtures import family_mixture
 from apolar.recovery.from_moments import spherical_mixture
 from apolar.search.given import requested_candidates
 from apolar.search.moment_starts import moment_method, whitened_mixture, whitened_spherical
@@ -105,7 +105,7 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
     last = None if is_new else _last_state(estimator, family)
     if last is not None and "_stream" not in vars(estimator):
         # The covariances of the fit have been shrunk already.
-        prior = None if prior is None else prior.conjugate
+        prior = None if prior is None else prior.of_strength(0.0)
         stream = Sums(whitening_around(last.parameters, last.family), None, prior)
     with one_blas_thread(), with_column_names(estimator):
         if isinstance(stream, FirstRows):
@@ -212,7 +212,7 @@ def _step(estimator: Any, last: FittedState, sums: Sums, rows: Rows) -> tuple[Fi
     stats, likelihood = batch.e_step(inside[None])
     total = weight + batch.weight
     rate = (batch.weight / total) ** SETTINGS.forgetting
-    mixed = ((1 - rate) * before / weight + rate * stats[0] / batch.weight) * total
+    mixed = before * ((1 - rate) * total / weight) + stats[0] * (rate * total / batch.weight)
     sketch, compared = sums.sketch, sums.compared
     if sketch is not None:
         # Where values are missing, the moments of all rows are no longer known.

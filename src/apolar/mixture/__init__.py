@@ -1,6 +1,6 @@
 """Mixtures of Gaussians: their parameters, covariance families and prior."""
 
 from apolar.mixture.prior import Prior
-from apolar.mixture.recovered import MixtureStatus, SphericalMixture
+from apolar.mixture.recovered import MixtureStatus, MomentMixture, SphericalMixture
 
-__all__ = ["MixtureStatus", "Prior", "SphericalMixture"]
+__all__ = ["MixtureStatus", "MomentMixture", "Prior", "SphericalMixture"]

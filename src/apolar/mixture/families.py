@@ -6,44 +6,58 @@ share: the volume, the shape or the orientation.
 
 from __future__ import annotations
 
-import enum
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from apolar._core.arrays import Array, IndexArray
+from apolar._core import compiled
+from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.constants import MIN_PART, MIN_SCATTER, MIN_WEIGHT
-from apolar.mixture import compiled_steps, m_steps, sharing
+from apolar._core.settings import SETTINGS
+from apolar.mixture import m_steps
 from apolar.mixture.parameters import AnyParameters, SufficientStats, WhitenedParameters
-from apolar.mixture.prior import Prior
-from apolar.mixture.shrinkage import Shrinkage
-from apolar.mixture.storage import LOG_2PI, Covariances, Matrices
+from apolar.mixture.storage import LOG_2PI, Covariances
 
-__all__ = ["FAMILIES", "UNIVARIATE", "Family", "Invariance", "MatrixFamily", "family"]
+if TYPE_CHECKING:
+    from apolar.mixture.prior import Prior
 
-# In local coordinates a component of less than one row is scaled like a component of one row.
-MIN_COUNT = 1.0
+__all__ = ["FAMILIES", "UNIVARIATE", "Family", "PriorTerms", "conjugate_terms", "family"]
+
 # The largest ratio of the deviations of columns: beyond it the least scatter, a fraction of that of the
 # widest column, is more than a narrow one has. With a margin, as components are narrower than all rows.
 MAX_RATIO = 0.1 / np.sqrt(MIN_SCATTER)
 
 
-class Invariance(enum.Enum):
-    """The linear maps of the data that map covariances of a family to covariances of the family.
+class PriorTerms(NamedTuple):
+    """What a prior adds to the M-step, in whitened coordinates; without a prior, nothing.
 
-    Fits are equivariant under all of them.
+    Attributes
+    ----------
+    shrinkage : float, default=0.0
+        The number of rows, at the mean of all rows, that it adds to each component.
+    scatter : ndarray or float, default=0.0
+        Added to the scatter of each covariance.
+    divisor : float or ndarray, default=0.0
+        Added to the divisor of each covariance.
+    mean_divisor : float, default=0.0
+        Added to the divisor of each covariance for every component that has it, by the prior of the mean.
+    constant : float or ndarray, default=0.0
+        Added to the logarithm of the prior of a mixture.
     """
 
-    SCALING = "one factor for all columns"
-    COLUMN_SCALING = "a factor for each column"
-    LINEAR = "any invertible matrix"
+    shrinkage: float = 0.0
+    scatter: Array | float = 0.0
+    divisor: float | Array = 0.0
+    mean_divisor: float = 0.0
+    constant: float | Array = 0.0
 
 
 PARTS = ("volume", "shape", "orientation")
-# How rows are whitened for covariances that are numbers, diagonals and matrices.
-WHITENED_BY = (Invariance.SCALING, Invariance.COLUMN_SCALING, Invariance.LINEAR)
+# The families that the extension knows.
+COMPILED = ["EII", "VII", "EEI", "VEI", "EVI", "VVI", "EEE", "VEE", "EVE", "VVE", "EEV", "VEV", "EVV", "VVV"]
 
 Estimate = Callable[["Family", Array, Array, Array | None], Array]
 """An M-step of covariances: of the family, scatters and divisors, and covariances to start from or None."""
@@ -71,8 +85,7 @@ class Family(Covariances):
     words : str
         The shape of the components, for reports: "round, each with its own size".
     n_axes : int
-        The number of axes of one covariance: 0 for a number, 1 for a diagonal, 2 for a matrix. A family of
-        matrices is a `MatrixFamily`.
+        The number of axes of one covariance: 0 for a number, 1 for a diagonal, 2 for a matrix.
     shared : frozenset of str
         Which of "volume", "shape" and "orientation" are the same in all components.
     estimate : callable or None
@@ -92,11 +105,6 @@ class Family(Covariances):
     frame: Array | None = field(default=None, compare=False, repr=False)
 
     # --- what is shared, and related families ---------------------------------------------------
-
-    @property
-    def shares_parameters(self) -> bool:
-        """Whether components share their covariance, or a part of it."""
-        return bool(self.shared)
 
     @property
     def shares_covariance(self) -> bool:
@@ -124,16 +132,6 @@ class Family(Covariances):
         return self.n_axes == 0
 
     @property
-    def invariance(self) -> Invariance:
-        """The linear maps of the data under which fits are equivariant."""
-        return Invariance.SCALING if self.is_rotated else self.whitened_by
-
-    @property
-    def whitened_by(self) -> Invariance:
-        """The linear maps by which rows are whitened: those that keep covariances of this form."""
-        return WHITENED_BY[self.n_axes]
-
-    @property
     def untied(self) -> Family:
         """The family of the same storage without shared parameters; itself if it has none."""
         return _family_of(self.n_axes, frozenset()) if self.shared else self
@@ -143,15 +141,12 @@ class Family(Covariances):
         """The family of the same storage whose components share the whole covariance."""
         return _family_of(self.n_axes, frozenset(PARTS[: self.n_axes + 1]))
 
-    @property
-    def without_correlations(self) -> Family:
-        """The family of the same sharing with diagonal covariances; itself if they are axis-aligned."""
-        return self if self.n_axes < 2 else _family_of(1, self.shared - {"orientation"})
+    def with_axes(self, n_axes: int) -> Family:
+        """Return the family of the same sharing whose covariances have at most so many axes.
 
-    @property
-    def as_spherical(self) -> Family:
-        """The family of the same sharing with spherical covariances; itself if they are spherical."""
-        return self if self.n_axes == 0 else _family_of(0, self.shared & {"volume"})
+        Without the others, covariances are diagonal, or spherical. Itself if it has no more axes.
+        """
+        return self if self.n_axes <= n_axes else _family_of(n_axes, self.shared & {*PARTS[: n_axes + 1]})
 
     # --- the units of the data, for axes that are orthogonal there ------------------------------
 
@@ -239,14 +234,6 @@ class Family(Covariances):
         """Return the covariances of one mixture with a component of that covariance appended."""
         return covariances if self.shares_covariance else np.concatenate([covariances, covariance[None]])
 
-    def replaced(self, covariances: Array, component: int, covariance: Array) -> Array:
-        """Return the covariances of one mixture with that of one component replaced."""
-        if self.shares_covariance:
-            return covariances
-        covariances = covariances.copy()
-        covariances[component] = covariance
-        return covariances
-
     def halved(self, covariances: Array, component: int, offset: Array) -> Array:
         """Return the covariances of one mixture after a component is split into two equal halves.
 
@@ -254,8 +241,14 @@ class Family(Covariances):
         """
         if self.shares_covariance:
             return covariances
-        half = self.half_covariance(covariances[component], offset)
-        return self.appended(self.replaced(covariances, component, half), half)
+        whole = covariances[component]
+        # At least a tenth of the variance remains in any direction.
+        spread = self.between(offset, np.ones(())) / self.divisor(np.ones(()), len(offset))
+        largest = float(self.relative_variances(spread, whole).max())
+        half = whole - min(1.0, 0.9 / max(largest, MIN_WEIGHT)) * spread
+        halves = self.appended(covariances, half)
+        halves[component] = half
+        return halves
 
     def reordered(self, parameters: AnyParameters, order: IndexArray) -> AnyParameters:
         """Return the components of one mixture in another order."""
@@ -267,22 +260,18 @@ class Family(Covariances):
             covariances=covariances,
         )
 
-    def without_sharing(self, parameters: WhitenedParameters) -> WhitenedParameters:
-        """Return a batch of mixtures in the family `untied`, with the same covariances per component."""
-        if not self.shares_covariance:
-            return parameters
-        covariances = self.per_component(parameters.covariances)
-        shape = (*parameters.weights.shape, *covariances.shape[covariances.ndim - self.n_axes :])
-        return WhitenedParameters(parameters.weights, parameters.means, np.broadcast_to(covariances, shape))
+    def nearest(self, scatter: Array, weights: Array) -> Array:
+        """Return the covariances of components of these scatters: those of the M-step without a prior."""
+        n_features = scatter.shape[-1] if self.n_axes else 1
+        parts = weights[..., None], np.zeros((*weights.shape, n_features)), self.compact(scatter)
+        return self.m_step(SufficientStats(np.concatenate(parts, axis=-1), n_features), None).covariances
 
     def projected(self, covariances: Array, weights: Array) -> Array:
         """Return the covariances of the family that are nearest to those of one mixture, by divergence.
 
         The covariances have the shape of the family, but may not share what its components share.
         """
-        if not self.shares_part:
-            return covariances
-        return self.covariances_maximising(weights[(..., *(None,) * self.n_axes)] * covariances, weights)
+        return self.nearest(self.each(weights) * covariances, weights) if self.shares_part else covariances
 
     def from_spherical(self, variances: Array, metric: Array, weights: Array) -> Array:
         """Return the covariances of spherical components.
@@ -297,7 +286,7 @@ class Family(Covariances):
         """
         if self.shares_covariance:
             return weights @ variances / weights.sum() * metric
-        return variances[(..., *(None,) * self.n_axes)] * metric
+        return self.each(variances) * metric
 
     def rescaled(self, covariances: Array, units: Array) -> tuple[str, Array]:
         """Return covariances of columns multiplied by `units`, shape (n_features,), and their family's name.
@@ -325,14 +314,16 @@ class Family(Covariances):
 
         Their product with the statistics of a row is log(w_k) + log N(x; mu_k, S_k).
         """
-        known = compiled_steps.natural(self, parameters)
-        if known is not None:
-            return known
-        weights, means = parameters.weights, parameters.means
-        n_features = means.shape[-1]
+        weights, means, n_features = parameters.weights, parameters.means, parameters.n_features
+        shape = *weights.shape, self.n_stats(n_features)
+        if compiled.has_steps(self.n_axes, n_features):
+            arrays = weights, means, parameters.covariances
+            known = compiled.take_step("natural", arrays, (shape,), n_features, self.n_axes)
+            if known is not None:
+                return known[0]
         precisions, log_dets = self.inverses(self.per_component(parameters.covariances), n_features)
         linear = self.times(precisions, means)
-        out = np.empty((*weights.shape, self.n_stats(n_features)))
+        out = np.empty(shape)
         out[..., 0] = (
             np.log(np.maximum(weights, MIN_WEIGHT))
             - 0.5 * (n_features * LOG_2PI + log_dets)
@@ -346,12 +337,34 @@ class Family(Covariances):
 
     def moments(self, parameters: WhitenedParameters) -> SufficientStats:
         """Return the expected statistics of a row: their M-step without a prior gives these components."""
-        weights, means = parameters.weights, parameters.means
-        n_features, extra = parameters.n_features, (..., *(None,) * self.n_axes)
-        counts = self.divisor(weights, n_features)
-        second = counts[extra] * self.per_component(parameters.covariances) + self.between(means, weights)
+        weights, means, n_features = parameters.weights, parameters.means, parameters.n_features
+        counts = self.each(self.divisor(weights, n_features))
+        second = counts * self.per_component(parameters.covariances) + self.between(means, weights)
         parts = [weights[..., None], weights[..., None] * means, self.compact(second)]
         return SufficientStats(np.concatenate(parts, axis=-1), n_features)
+
+    def prior_terms(self, prior: Prior | None, n_components: int, n_features: int) -> PriorTerms:
+        """Return what a prior, and the noise of its rows, add to the M-step."""
+        if prior is None:
+            return PriorTerms()
+        terms = prior.terms(self, n_components, n_features)
+        # In families of another form the rows have no noise.
+        if prior.noise is None or prior.noise.ndim != self.n_axes:
+            return terms
+        of_means = self.pooled(np.full(n_components, terms.mean_divisor), axis=0)
+        return terms._replace(scatter=terms.scatter + (terms.divisor + np.max(of_means)) * prior.noise)
+
+    def scatter_about(self, means: Array, stats: SufficientStats, terms: PriorTerms) -> tuple[Array, Array]:
+        """Return scatters about means, and their divisors, per covariance, with what a prior adds.
+
+        The logarithm of the density of rows and prior is -1/2 (divisor log|S| + tr(S^-1 scatter)), summed.
+        """
+        offsets = stats.first / np.maximum(stats.counts, MIN_WEIGHT)[..., None] - means
+        pulled = self.between(means, np.full(stats.counts.shape, terms.shrinkage))
+        scatter = self.scatter(stats) + self.between(offsets, stats.counts) + pulled
+        divisor = self.divisor(stats.counts, stats.n_features) + terms.mean_divisor
+        axis = stats.counts.ndim - 1
+        return self.pooled(scatter, axis) + terms.scatter, self.pooled(divisor, axis) + terms.divisor
 
     def covariances_maximising(self, scatter: Array, divisor: Array, near: Array | None = None) -> Array:
         """Return the covariances S at which -1/2 (divisor log|S| + tr(S^-1 scatter)), summed, is largest.
@@ -364,13 +377,29 @@ class Family(Covariances):
             Covariances to start from, if the maximum is found by iteration: it is not below them.
         """
         if self.estimate is None:
-            return scatter / divisor[(..., *(None,) * self.n_axes)]
-        known = compiled_steps.maximising(self, scatter, divisor, near)
-        if known is not None:
-            return known
+            return scatter / self.each(np.maximum(divisor, MIN_WEIGHT))
         # An empty component must not have any influence on the others.
         divisor = np.maximum(divisor, MIN_PART * divisor.sum(axis=-1, keepdims=True))
         return self.estimate(self, scatter, divisor, near)
+
+    def has_kernel(self, n_features: int) -> bool:
+        """Return whether the extension computes the M-step."""
+        # Common axes are found by iteration, which is slow in NumPy.
+        has_common_axes = self.is_rotated and "orientation" in self.shared
+        return self.code in COMPILED and compiled.has_steps(1 if has_common_axes else self.n_axes, n_features)
+
+    def kernel_arguments(
+        self, terms: PriorTerms, shape: tuple[int, ...], n_features: int
+    ) -> tuple[tuple[Array | None, ...], tuple[str | float, ...]]:
+        """Return the arrays, then the numbers, that M-steps of the extension take of a family and a prior.
+
+        For mixtures whose weights have that shape.
+        """
+        each = *shape[:-1], *self.covariance_shape(shape[-1], n_features)
+        added = np.full(each, terms.scatter)
+        divisors = np.full(each[: len(each) - self.n_axes], terms.divisor)
+        numbers = self.code, n_features, shape[-1], self.min_variance, terms.shrinkage, terms.mean_divisor
+        return (added, divisors, self.frame, self.inverse_frame), numbers
 
     def m_step(
         self, stats: SufficientStats, prior: Prior | None, near: WhitenedParameters | None = None
@@ -390,83 +419,60 @@ class Family(Covariances):
         -------
         parameters : WhitenedParameters
         """
-        first = stats.first
-        n_components, n_features = first.shape[-2:]
-        terms = None
-        if prior is not None:
-            terms = prior.adapted_to(self, stats).terms(self, n_components, n_features)
-        weight = np.maximum(stats.counts, MIN_WEIGHT)
-        known = compiled_steps.m_step(self, stats, terms, near)
-        if known is not None:
-            return WhitenedParameters(weight / weight.sum(axis=-1, keepdims=True), *known)
-        scatter = self.scatter(stats)
-        divisor = self.divisor(weight, n_features)
-        means = first / weight[..., None]
-        if terms is not None:
-            shrinkage, added, dof, mean_dof, _ = terms
-            # The scatter between the mean of the rows and that of the prior, which is zero.
-            factors = weight * shrinkage / (weight + shrinkage)
-            scatter = scatter + self.between(means, factors)
-            divisor = divisor + mean_dof
-            means = first / (weight + shrinkage)[..., None]
-        axis = weight.ndim - 1
-        scatter, divisor = self.pooled(scatter, axis), self.pooled(divisor, axis)
-        if terms is not None:
-            scatter, divisor = scatter + added, divisor + dof
+        shape, n_features = stats.counts.shape, stats.n_features
+        adapted = None if prior is None else prior.adapted_to(self, stats)
+        terms = self.prior_terms(adapted, shape[-1], n_features)
         start = None if near is None else near.covariances
-        covariances = self.floored(self.covariances_maximising(scatter, divisor, start))
-        return WhitenedParameters(weight / weight.sum(axis=-1, keepdims=True), means, covariances)
+        weight = np.maximum(stats.counts, MIN_WEIGHT)
+        weights = weight / weight.sum(axis=-1, keepdims=True)
+        if self.has_kernel(n_features):
+            (added, divisors, *frames), numbers = self.kernel_arguments(terms, shape, n_features)
+            arrays = stats.array, added, divisors, start, *frames
+            shapes = (*shape, n_features), (*shape[:-1], *self.covariance_shape(shape[-1], n_features))
+            known = compiled.take_step("family_m_step", arrays, shapes, *numbers)
+            if known is not None and np.isfinite(known[1]).all():
+                return WhitenedParameters(weights, *known)
+        means = stats.first / (weight + terms.shrinkage)[..., None]
+        covariances = self.covariances_maximising(*self.scatter_about(means, stats, terms), start)
+        return WhitenedParameters(weights, means, self.floored(covariances))
 
     def stats_of(self, parameters: WhitenedParameters, weight: float, prior: Prior | None) -> SufficientStats:
         """Return statistics of that total weight whose M-step, with the prior, gives these components."""
         stats = self.moments(parameters) * weight
-        adapted = None if prior is None else prior.adapted_to(self, stats)
-        if adapted is None or isinstance(adapted, Shrinkage):
+        n_components, n_features = parameters.means.shape
+        if prior is None or prior.shrinks(self, n_components):
             # Covariances that are shrunk towards a common one hardly change when they are so again.
             return stats
-        n_components, n_features = parameters.means.shape
-        shrinkage, added, dof, mean_dof, _ = adapted.terms(self, n_components, n_features)
+        terms = self.prior_terms(prior, n_components, n_features)
         counts = np.maximum(parameters.weights * weight, MIN_WEIGHT)
-        means = parameters.means * (1 + shrinkage / counts)[:, None]
-        pulled = self.pooled(self.between(means, counts * shrinkage / (counts + shrinkage)), axis=0)
-        rows = self.divisor(counts, n_features)
-        rows, divisor = self.pooled(rows, axis=0), self.pooled(rows + mean_dof, axis=0)
-        extra = (..., *(None,) * self.n_axes)
-        scatter = parameters.covariances * (divisor + dof)[extra] - added - pulled
-        covariances = self.floored(scatter / rows[extra])
-        return self.moments(WhitenedParameters(parameters.weights, means, covariances)) * weight
+        means = parameters.means * (1 + terms.shrinkage / counts)[:, None]
+        # Without a scatter of the rows about their means.
+        at_means = replace(parameters, means=means, covariances=np.zeros_like(parameters.covariances))
+        added, divisor = self.scatter_about(parameters.means, self.moments(at_means) * weight, terms)
+        scatter = parameters.covariances * self.each(divisor) - added
+        rows = self.pooled(self.divisor(counts, n_features), axis=0)
+        covariances = self.floored(scatter / self.each(rows))
+        return self.moments(replace(at_means, covariances=covariances)) * weight
 
     def log_prior(self, parameters: WhitenedParameters, prior: Prior | None) -> Array:
         """Return the logarithm of the prior density, up to a constant, of each mixture of a batch."""
-        shape = parameters.weights.shape
+        means, covariances, shape = parameters.means, parameters.covariances, parameters.weights.shape
         if prior is None:
             return np.zeros(shape[:-1])
-        n_components, n_features = parameters.means.shape[-2:]
-        terms = prior.terms(self, n_components, n_features)
-        known = compiled_steps.log_prior(self, parameters, terms)
-        if known is not None:
-            return np.asarray(known.sum(axis=-1) + terms.constant)
-        shrinkage, added, dof, mean_dof, constant = terms
-        unit = self.divisor(np.ones(()), n_features)
-        covariances, axis = parameters.covariances, len(shape) - 1
-        log_det = self.log_det(covariances, n_features)
+        n_features = parameters.n_features
+        terms, axis = self.prior_terms(prior, shape[-1], n_features), len(shape) - 1
+        pulled = self.pooled(self.between(means, np.full(shape, terms.shrinkage)), axis)
+        divisor = self.pooled(np.full(shape, terms.mean_divisor), axis) + terms.divisor
+        precisions, log_dets = self.inverses(covariances, n_features)
+        traces = (precisions * (pulled + terms.scatter)).sum(axis=self.own_axes)
         # Divided by the divisor of one row, divisors are multiples of log|S|.
-        spread = -0.5 * (dof / unit * log_det + self.trace_ratio(added, covariances))
-        squares = self.pooled(self.between(parameters.means, np.full(shape, shrinkage)), axis)
-        mean_divisor = self.pooled(np.full(shape, mean_dof), axis)
-        pulled = -0.5 * (mean_divisor / unit * log_det + self.trace_ratio(squares, covariances))
-        return (spread + pulled).reshape(*shape[:-1], -1).sum(axis=-1) + constant
+        each = -0.5 * (divisor / self.divisor(np.ones(()), n_features) * log_dets + traces)
+        return each.reshape(*shape[:-1], -1).sum(axis=-1) + terms.constant
 
     def merging_term(self, stats: SufficientStats) -> Array:
         """Return weight times log-determinant of each component: merging raises their sum [runnalls2007]."""
-        known = compiled_steps.merging_terms(stats, self.min_variance) if self.n_axes == 2 else None
-        if known is not None:
-            return known
-        n_features, untied = stats.n_features, self.untied
-        weight = np.maximum(stats.counts, MIN_WEIGHT)
-        divisor = untied.divisor(weight, n_features)
-        covariances = untied.floored(untied.covariances_maximising(untied.scatter(stats), divisor))
-        return weight * untied.log_det(covariances, n_features)
+        covariances = self.untied.m_step(stats, None).covariances
+        return np.maximum(stats.counts, MIN_WEIGHT) * self.log_det(covariances, stats.n_features)
 
     def merged(self, stats: SufficientStats, covariances: Array) -> WhitenedParameters:
         """Return the components that result from mergers in a mixture, each by itself and without a prior.
@@ -483,77 +489,29 @@ class Family(Covariances):
         counts = stats.counts
         return WhitenedParameters(counts / counts.sum(), stats.first / counts[:, None], covariances)
 
-    # --- local coordinates, of one mixture: see `apolar.em.coordinates` -------------------------
 
-    def coordinate_root(self, covariances: Array) -> Array:
-        """Return L with covariances L L^t, around which the coordinates are."""
-        return sharing.root_along_axes(self, covariances) if self.is_rotated else self.root(covariances)
-
-    def covariance_information(self, counts: Array, n_features: int, root: Array) -> Array:
-        """Return the Fisher information about the coordinates of the covariances, in their shape.
-
-        Parameters
-        ----------
-        counts : ndarray, shape (n_components,)
-            The number of rows of each component.
-        n_features : int
-        root : ndarray
-            The centre of the coordinates.
-        """
-        counts = np.maximum(self.pooled(counts, axis=0), MIN_COUNT)
-        if self.shares_part:
-            return sharing.information(self, counts, root)
-        return counts[..., None] * self.row_information(n_features)
-
-    def covariance_coordinates(self, n_components: int, n_features: int) -> IndexArray:
-        """Return the positions of the coordinates, among those of all covariances, of each component.
-
-        Returns
-        -------
-        positions : ndarray of int, shape (n_components, n_coordinates of one component)
-            Shared coordinates occur in the row of each component that shares them.
-        """
-        n_of_one = self.n_covariance_parameters(1, n_features)
-        if not self.shares_part:
-            n = 1 if self.shares_covariance else n_components
-            return np.broadcast_to(np.arange(n * n_of_one).reshape(n, n_of_one), (n_components, n_of_one))
-        positions = np.arange(self.n_covariance_parameters(n_components, n_features))
-        return np.concatenate(sharing.parts_of(self, positions, n_components, n_features), axis=1)
-
-    def covariance_retraction(self, root: Array, tangents: Array) -> Array:
-        """Return the covariances at tangent vectors; at the tangent vector zero they are L L^t.
-
-        The tangent vectors have the shape of `covariance_information`.
-        """
-        return (
-            sharing.retraction(self, root, tangents) if self.shares_part else self.retraction(root, tangents)
-        )
-
-    def covariance_gradient(self, root: Array, tangents: Array, scatter: Array, divisor: Array) -> Array:
-        """Return the gradient of -1/2 (divisor log|S| + tr(S^-1 scatter)) in those tangent vectors.
-
-        Parameters
-        ----------
-        root : ndarray
-            At the centre of the coordinates.
-        tangents : ndarray
-            Where the gradient is taken.
-        scatter, divisor : ndarray
-            Per covariance; `divisor` is on the scale of the method `divisor`.
-
-        Returns
-        -------
-        gradient : ndarray
-            Of the shape of `tangents`.
-        """
-        if self.shares_part:
-            return sharing.gradient(self, root, tangents, scatter, divisor)
-        return self.gradient(root, tangents, scatter, divisor)
-
-
-@dataclass(frozen=True)
-class MatrixFamily(Matrices, Family):
-    """A family of covariances that are matrices."""
+@functools.lru_cache(maxsize=64)
+def conjugate_terms(
+    family: Family,
+    n_components: int,
+    n_features: int,
+    shrinkage: float = 0.0,
+    dof: float | None = None,
+    scale: float | None = None,
+) -> PriorTerms:
+    """Return what the conjugate prior adds, with the usual defaults: see `apolar.mixture.prior.Prior`."""
+    # Each column of a diagonal has the prior of data of one column.
+    n_columns = 1 if family.n_axes == 1 else n_features
+    fraction = n_components ** (-2.0 / n_columns) if scale is None else float(scale)
+    divisor = n_columns + 4.0 if dof is None else float(dof) + 2
+    if family.n_axes == 2:
+        # The prior of the other families would widen clusters that are thin in some direction, and narrow all
+        # clusters if there are many columns. By default it counts as one row, of a hundredth of that scale.
+        fraction *= SETTINGS.full_prior_scale if scale is None else 1.0
+        divisor = 1.0 if dof is None else float(dof) + n_features + 1
+    of_mean = float(family.divisor(np.ones(()), n_features))
+    scatter = frozen(fraction * family.identity(n_features))
+    return PriorTerms(float(shrinkage), scatter, divisor, of_mean)
 
 
 # --- the table ----------------------------------------------------------------------------------
@@ -563,8 +521,7 @@ def _entry(code: str, words: str, name: str = "", estimate: Estimate | None = No
     """Return the family of a code: two letters I are a number, one is a diagonal, and E is for equal."""
     n_axes = 2 - code.count("I")
     shared = frozenset(part for part, letter in zip(PARTS, code, strict=True) if letter == "E")
-    kind = MatrixFamily if n_axes == 2 else Family
-    return kind(name or code, code, words, n_axes, shared, estimate)
+    return Family(name or code, code, words, n_axes, shared, estimate)
 
 
 # A new family is an entry of FAMILIES and, if it shares a part of the covariances, a function as in m_steps.
@@ -578,12 +535,12 @@ _ALL = (
     _entry(
         "VEI",
         "stretched along the columns in the same proportions, each with its own size",
-        estimate=m_steps.one_shape,
+        estimate=m_steps.multiples_of_one,
     ),
     _entry(
         "EVI",
         "stretched along the columns, each in its own proportions, all of the same volume",
-        estimate=m_steps.one_volume,
+        estimate=m_steps.covariances_of_one_volume,
     ),
     _entry(
         "VEE",
@@ -613,7 +570,7 @@ _ALL = (
     _entry(
         "EVV",
         "stretched in any direction, each in its own way, all of the same volume",
-        estimate=m_steps.matrices_of_one_volume,
+        estimate=m_steps.covariances_of_one_volume,
     ),
 )
 

@@ -131,9 +131,6 @@ class SufficientStats:
     array: Array
     n_features: int
 
-    # NumPy scalars on the left then defer to `__rmul__`.
-    __array_ufunc__ = None
-
     @property
     def counts(self) -> Array:
         """The sums of responsibilities, shape (..., n_components): the number of rows of each component."""
@@ -164,9 +161,3 @@ class SufficientStats:
     def __mul__(self, factor: float) -> SufficientStats:
         """Return the statistics of rows whose weights are multiplied by a factor."""
         return SufficientStats(self.array * factor, self.n_features)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, divisor: float) -> SufficientStats:
-        """Return the statistics of rows whose weights are divided by a divisor."""
-        return SufficientStats(self.array / divisor, self.n_features)

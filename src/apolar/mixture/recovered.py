@@ -10,13 +10,12 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.checks import check_integer, numeric_array, random_generator
-from apolar._core.numbers import with_error
-from apolar._core.tables import SHOWN_COLUMNS, cluster_table, html_table
-from apolar.mixture.families import FAMILIES, Family
+from apolar._core.display import SHOWN_COLUMNS, cluster_table, html_table, with_error
+from apolar.mixture.families import Family, family
 from apolar.mixture.noise import noise_weights
-from apolar.mixture.parameters import MixtureParameters, canonical_order
+from apolar.mixture.parameters import MixtureParameters
 
-__all__ = ["MixtureStatus", "RecoveredMixture", "SphericalMixture", "by_weight", "sample"]
+__all__ = ["MixtureStatus", "MomentMixture", "SphericalMixture", "sample"]
 
 
 class MixtureStatus(enum.Enum):
@@ -39,18 +38,85 @@ class MixtureStatus(enum.Enum):
     )
 
 
-class RecoveredMixture:
-    """The base of the mixtures that moments give: sizes, words, a table for notebooks, random rows."""
+@dataclass(frozen=True, eq=False)
+class MomentMixture:
+    """A Gaussian mixture that was recovered from moments, or is given by its parameters.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n_components,)
+        Positive, with sum one; largest first.
+    means : ndarray, shape (n_components, n_features)
+    covariances : ndarray
+        In the shape of `covariance_type`, as scikit-learn's `covariances_`: of spherical components their
+        variances, shape (n_components,). Positive.
+    covariance_type : str, default="spherical"
+    status : MixtureStatus
+    projected : tuple of str
+        What was changed to make the mixture valid, in words.
+    spectrum : ndarray
+        Eigenvalues of the covariance of the rows, largest first, where they were computed.
+    agreement : MomentFit or None
+        How well the mixture agrees with all moments; None if that is not known.
+    """
 
     weights: Array
     means: Array
-    status: MixtureStatus
-    projected: tuple[str, ...]
+    covariances: Array
+    covariance_type: str = "spherical"
+    status: MixtureStatus = MixtureStatus.VALID
+    projected: tuple[str, ...] = ()
+    spectrum: Array = field(default_factory=lambda: np.zeros(0))
+    agreement: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        arrays = {
+            name: numeric_array(getattr(self, name), name) for name in ("weights", "means", "covariances")
+        }
+        weights, means, covariances = arrays.values()
+        kind = family(self.covariance_type)
+        if (
+            means.ndim != 2
+            or weights.shape != means.shape[:1]
+            or covariances.shape != kind.covariance_shape(*means.shape)
+        ):
+            raise ValueError(
+                "weights must have shape (n_components,), means (n_components, n_features), and covariances "
+                f"those of {kind.name!r} ones; got {weights.shape}, {means.shape} and {covariances.shape}."
+            )
+        if any(np.iscomplexobj(array) for array in arrays.values()):
+            raise ValueError("The parameters of a mixture are real.")
+        positive = np.all(weights > 0) and np.all(kind.diagonals(covariances) > 0)
+        if not (positive and abs(weights.sum() - 1) < 1e-6):
+            raise ValueError("A mixture has positive weights of sum one, and positive variances.")
+        # The fields become read-only arrays; a frozen dataclass has no other way to normalise its arguments.
+        for name, array in arrays.items():
+            object.__setattr__(self, name, frozen(array))
 
     @property
     def stored(self) -> tuple[Family, Array]:
         """The family, and the covariances as it stores them."""
-        raise NotImplementedError
+        return family(self.covariance_type), self.covariances
+
+    @property
+    def variances(self) -> Array:
+        """The variances of spherical components, shape (n_components,)."""
+        if self.covariance_type != "spherical":
+            raise AttributeError(
+                f"Components of covariance_type={self.covariance_type!r} have `covariances`."
+            )
+        return self.covariances
+
+    @property
+    def p_value(self) -> float:
+        """The probability of moments that fit as badly, or worse, if the rows come from such a mixture.
+
+        By the J statistic [hansen1982]: the squared residuals of the moments, in units of their sampling
+        errors, are chi-squared with as many degrees of freedom as there are more moments than parameters. A
+        small value says that the family or the number of components is wrong. NaN if there are no more
+        moments than parameters, or too many to compare, and for spherical components of rows.
+        """
+        return float("nan") if self.agreement is None else self.agreement.p_value
 
     @property
     def n_components(self) -> int:
@@ -70,8 +136,8 @@ class RecoveredMixture:
     @property
     def deviations(self) -> Array:
         """The deviation of each component in each column, shape (n_components, n_features)."""
-        family, covariances = self.stored
-        matrices = family.matrices(covariances, *self.means.shape)
+        kind, covariances = self.stored
+        matrices = kind.matrices(covariances, *self.means.shape)
         return np.sqrt(np.diagonal(matrices, axis1=1, axis2=2))
 
     def _repr_html_(self) -> str:
@@ -104,67 +170,13 @@ class RecoveredMixture:
         labels : ndarray of int, shape (n_samples,)
         """
         n_samples = check_integer(n_samples, "n_samples", least=1)
-        family, covariances = self.stored
+        kind, covariances = self.stored
         parameters = MixtureParameters(self.weights, self.means, covariances)
-        return sample(family, parameters, n_samples, random_generator(random_state))
+        return sample(kind, parameters, n_samples, random_generator(random_state))
 
 
-@dataclass(frozen=True, eq=False)
-class SphericalMixture(RecoveredMixture):
-    """A mixture sum_i w_i N(mu_i, s_i I).
-
-    Attributes
-    ----------
-    weights : ndarray, shape (n_components,)
-        Positive, with sum one; largest first.
-    means : ndarray, shape (n_components, n_features)
-    variances : ndarray, shape (n_components,)
-        Positive.
-    status : MixtureStatus
-    projected : tuple of str
-        What was changed to make the mixture valid, in words.
-    spectrum : ndarray
-        Eigenvalues of the covariance, largest first, where they were computed.
-    p_value : float
-        Of a sketch: the probability that moments fit as badly, or worse, if its rows come from such a
-        mixture. NaN if it was not computed.
-    """
-
-    weights: Array
-    means: Array
-    variances: Array
-    status: MixtureStatus = MixtureStatus.VALID
-    projected: tuple[str, ...] = ()
-    spectrum: Array = field(default_factory=lambda: np.zeros(0))
-    p_value: float = float("nan")
-
-    def __post_init__(self) -> None:
-        weights = numeric_array(self.weights, "weights")
-        means = numeric_array(self.means, "means")
-        variances = numeric_array(self.variances, "variances")
-        if means.ndim != 2 or weights.shape != means.shape[:1] or variances.shape != weights.shape:
-            raise ValueError(
-                "weights and variances must have shape (n_components,) and means (n_components, n_features); "
-                f"got {weights.shape}, {variances.shape} and {means.shape}."
-            )
-        if any(np.iscomplexobj(array) for array in (weights, means, variances)):
-            raise ValueError("The parameters of a mixture are real.")
-        if not (np.all(weights > 0) and abs(weights.sum() - 1) < 1e-6 and np.all(variances > 0)):
-            raise ValueError("A mixture has positive weights of sum one, and positive variances.")
-        # The fields become read-only arrays; a frozen dataclass has no other way to normalise its arguments.
-        for name, array in (("weights", weights), ("means", means), ("variances", variances)):
-            object.__setattr__(self, name, frozen(array))
-
-    @property
-    def stored(self) -> tuple[Family, Array]:
-        """The family, and the covariances as it stores them."""
-        return FAMILIES["spherical"], self.variances
-
-
-def by_weight(weights: Array, means: Array, variances: Array) -> tuple[Array, Array, Array]:
-    """Return the components in canonical order: largest weight first."""
-    order = canonical_order(weights, means)
-    return weights[order], means[order], variances[order]
+SphericalMixture = MomentMixture
+"""The name that the mixture of spherical components goes by too."""
 
 
 def sample(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from apolar._core.arrays import Array
 from apolar.data.weights import counted_rows
 from apolar.moments.sums import MomentSums, ScaleError
 from apolar.tensor import SymmetricTensor
-from apolar.tensor.monomials import monomial_variables
 
 __all__ = ["CentralMoments", "central_moments_of_sums"]
 
@@ -54,54 +53,32 @@ class CentralMoments:
         """The deviation of each column, shape (n_features,)."""
         return np.sqrt(np.diag(self.covariance))
 
-    def divided(self, units: Array) -> CentralMoments:
-        """Return the moments of the rows with each column divided by its unit.
-
-        Parameters
-        ----------
-        units : ndarray, shape (n_features,)
-            Positive.
-        """
-        self._need_all_coordinates("changed")
-        tensors = [_divide_moments(tensor.coefficients, units, tensor.order) for tensor in self._tensors]
-        return self._with(self.mean / units, self.covariance / units / units[:, None], tensors)
-
-    def of_columns(self, columns: Sequence[int]) -> CentralMoments:
-        """Return the moments of some columns, given by their numbers in ascending order."""
-        self._need_all_coordinates("left out")
-        chosen, n_features = np.asarray(columns), len(self.mean)
-        position = np.full(n_features, -1)
-        position[chosen] = np.arange(len(chosen))
-        # Monomials are in lexicographic order: those of ascending columns keep theirs.
-        tensors = [
-            tensor.coefficients[np.all(position[monomial_variables(n_features, tensor.order)] >= 0, axis=1)]
-            for tensor in self._tensors
-        ]
-        return self._with(self.mean[chosen], self.covariance[np.ix_(chosen, chosen)], tensors)
-
     @property
-    def _tensors(self) -> tuple[SymmetricTensor, ...]:
+    def tensors(self) -> tuple[SymmetricTensor, ...]:
+        """The moments of order three and above."""
         return self.third, *self.higher
 
-    def _with(self, mean: Array, covariance: Array, powers: Sequence[Array]) -> CentralMoments:
-        n_features = len(mean)
-        third, *higher = (SymmetricTensor(order, n_features, power) for order, power in enumerate(powers, 3))
-        # The sum over i of the moments x_i x_i x_j.
-        square_times = np.einsum("iij->j", third.to_dense())
-        return replace(
-            self,
-            mean=mean,
-            covariance=covariance,
-            third=third,
-            square_times=square_times,
-            higher=tuple(higher),
-        )
-
-    def _need_all_coordinates(self, what: str) -> None:
+    def mapped(self, matrix: Array) -> CentralMoments:
+        """Return the moments of the rows times a matrix, shape (n_features, n_new)."""
         if self.frame is not None:
             raise ValueError(
-                f"Columns cannot be {what} in a sketch with a frame: it has third moments in few directions."
+                "Columns cannot be changed in a sketch with a frame: it has third moments in few directions."
             )
+        third, *higher = (tensor.change_variables(matrix) for tensor in self.tensors)
+        # The sum over i of the moments x_i x_i x_j.
+        square_times = np.einsum("iij->j", third.to_dense())
+        # One side after the other: products of the factors of both may underflow.
+        covariance = matrix.T @ (self.covariance @ matrix)
+        mean, powers = self.mean @ matrix, tuple(higher)
+        return CentralMoments(self.n_rows, mean, covariance, third, square_times, None, powers)
+
+    def divided(self, units: Array) -> CentralMoments:
+        """Return the moments of the rows with each column divided by its positive unit."""
+        return self.mapped(np.diag(1 / units))
+
+    def of_columns(self, columns: Sequence[int]) -> CentralMoments:
+        """Return the moments of some columns, given by their numbers."""
+        return self.mapped(np.eye(len(self.mean))[:, columns])
 
     def up_to(self, order: int) -> Array:
         """Return the moments of the centred columns up to an order as one array, shape (n_monomials,).
@@ -111,16 +88,8 @@ class CentralMoments:
         """
         n_features = len(self.mean)
         covariance = self.covariance[np.triu_indices(n_features)]
-        powers = [tensor.coefficients for tensor in self._tensors]
+        powers = [tensor.coefficients for tensor in self.tensors]
         return np.concatenate([np.ones(1), np.zeros(n_features), covariance, *powers[: order - 2]])
-
-
-def _divide_moments(coefficients: Array, units: Array, degree: int) -> Array:
-    """Return the moments of a degree of columns that are divided by units."""
-    # One after the other: their product may underflow.
-    for columns in monomial_variables(len(units), degree).T:
-        coefficients = coefficients / units[columns]
-    return coefficients
 
 
 def central_moments_of_sums(sums: MomentSums) -> CentralMoments:

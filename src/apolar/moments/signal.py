@@ -13,6 +13,7 @@ from scipy import sparse
 from apolar._core.arrays import Array, frozen
 from apolar._core.namespaces import DeviceCopies
 from apolar.data import Rows, open_rows, thread_scratch
+from apolar.data.rows import DENSE_COLUMNS
 from apolar.data.weights import as_counts, counted_rows
 from apolar.moments import device_sums
 from apolar.moments.central import CentralMoments
@@ -35,9 +36,6 @@ from apolar.moments.sums import (
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import exponents
 
-# Up to this many columns the covariance matrix is formed; above, a randomised range finder computes its
-# leading eigenvectors.
-COVARIANCE_COLUMNS = 256
 # With components of different variances, the eigenvalues of the noise spread as if there were this many times
 # fewer rows.
 ROWS_DIVISOR = 3.0
@@ -220,7 +218,8 @@ def _from_rows(
     rows: Rows, n_signal: int, rng: np.random.Generator, known: RowMoments | None, n_threads: int
 ) -> SignalMoments:
     """Return the signal moments of rereadable rows."""
-    has_covariance = rows.n_features <= COVARIANCE_COLUMNS
+    # Of more columns, a randomised range finder computes the leading eigenvectors of the covariance.
+    has_covariance = rows.n_features <= DENSE_COLUMNS
     if known is None or (has_covariance and known.covariance is None):
         known = row_moments(rows, n_threads, has_covariance=has_covariance)
     mean, weight, variance = known.mean, known.weight, float(known.variances.sum())
@@ -395,7 +394,12 @@ def _above_noise(spectrum: Array, n_rows: float) -> tuple[int, float, float]:
     n_features = len(spectrum)
     for count in range(n_features):
         level = float(spectrum[count:].mean())
-        edge = level * (1 + np.sqrt((n_features - count) / n_rows)) ** 2
+        edge = noise_edge(level, n_features - count, n_rows)
         if spectrum[count] <= edge:
-            return count, level, float(edge)
+            return count, level, edge
     return n_features, 0.0, float(spectrum[-1])
+
+
+def noise_edge(level: float, n_directions: int, n_rows: float) -> float:
+    """Return the largest eigenvalue of noise of some level in a sample, by the Marchenko-Pastur law."""
+    return float(level * (1 + np.sqrt(n_directions / n_rows)) ** 2)

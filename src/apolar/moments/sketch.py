@@ -19,9 +19,8 @@ from apolar.moments.sums import MomentStatistic, MomentSums, ScaleError, sum_mom
 from apolar.tensor import n_monomials
 
 FORMAT = "apolar moment sketch"
+# One more with powers above the third: sketches without are written as before, and old ones read.
 VERSION = 3
-# Of sketches with powers above the third; those without are written as before, and old ones read.
-VERSION_OF_HIGHER = 4
 
 ORDERS = (3, 4, 5, 6)
 """The highest powers that a sketch can keep."""
@@ -141,12 +140,7 @@ class MomentSketch:
         rows = open_rows(X, sample_weight)
         if rows.n_features != self.n_features:
             raise ValueError(f"X has {rows.n_features} columns; this sketch is of {self.n_features}.")
-        if not _same_names(self.feature_names, rows.names):
-            raise ValueError(
-                "X has other columns than this sketch, or in another order: "
-                f"{_list_names(rows.names)}; {_list_names(self.feature_names)}. Select them by name: "
-                "X[list(sketch.feature_names)]."
-            )
+        self._check_names(rows.names, "X")
         statistic = MomentStatistic(self.n_features, self.frame, self.order)
         with np.errstate(over="ignore", invalid="ignore"):  # sums that are not finite are refused below
             sums = sum_moments(rows, statistic, self._sums.centre if self.n_rows else None, kernel_threads())
@@ -167,6 +161,15 @@ class MomentSketch:
             )
         return total
 
+    def _check_names(self, names: tuple[str, ...] | None, what: str) -> None:
+        """Refuse names other than those of this sketch; those of an array are not known."""
+        if names and self.feature_names and names != self.feature_names:
+            ours, theirs = (", ".join(listed)[:200] for listed in (self.feature_names, names))
+            raise ValueError(
+                f"This sketch and {what} are of other columns, or have them in another order: {ours}; "
+                f"{theirs}. Select them by name: X[list(sketch.feature_names)]."
+            )
+
     def __add__(self, other: object) -> MomentSketch:
         if not isinstance(other, MomentSketch):
             return NotImplemented
@@ -181,12 +184,7 @@ class MomentSketch:
             )
         if not _same_frame(self.frame, other.frame):
             raise ValueError("The sketches use different frames: make them with one and the same.")
-        if not _same_names(self.feature_names, other.feature_names):
-            raise ValueError(
-                "The sketches are of other columns, or have them in another order: "
-                f"{_list_names(self.feature_names)}; {_list_names(other.feature_names)}. Make them of "
-                "the same columns, in one order."
-            )
+        self._check_names(other.feature_names, "the other")
         names = self.feature_names or other.feature_names
         result = MomentSketch(self.n_features, frame=self.frame, feature_names=names, order=self.order)
         result._sums = self._added(other._sums)
@@ -211,13 +209,12 @@ class MomentSketch:
 
         The write is atomic: if it fails, no file appears, and an existing file stays as it was.
         """
-        version = VERSION if self.order == 3 else VERSION_OF_HIGHER
-        save_arrays(path, FORMAT, version, self._arrays())
+        save_arrays(path, FORMAT, VERSION + (self.order > 3), self._arrays())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> MomentSketch:
         """Read a sketch from a file that `save` wrote."""
-        versions = VERSION, VERSION_OF_HIGHER
+        versions = VERSION, VERSION + 1
         arrays = load_arrays(path, FORMAT, versions, "a moment sketch", names=cls(1)._arrays())
         try:
             return cls._from_arrays(arrays)
@@ -308,16 +305,5 @@ def _checked_frame(frame: Any, n_features: int) -> Array:
     return array
 
 
-def _same_names(a: tuple[str, ...] | None, b: tuple[str, ...] | None) -> bool:
-    """Return whether names are the same; those of an array are not known, and agree with all."""
-    return a is None or b is None or a == b
-
-
-def _list_names(names: tuple[str, ...] | None) -> str:
-    return ", ".join(names or ())[:200]
-
-
 def _same_frame(a: Array | None, b: Array | None) -> bool:
-    if a is None or b is None:
-        return a is b
-    return a.shape == b.shape and bool(np.allclose(a, b, atol=1e-12))
+    return a is b or (np.shape(a) == np.shape(b) != () and bool(np.allclose(a, b, atol=1e-12)))

@@ -17,7 +17,6 @@ from apolar._core.namespaces import (
     DeviceCopies,
     is_device_array,
     namespace,
-    positions_to_device_of,
     to_device_of,
     to_numpy,
     total,
@@ -269,7 +268,7 @@ def _product_positions(dim: int, row_degree: int, column_degree: int) -> DeviceC
     positions = np.zeros(n_monomials(dim, row_degree + column_degree), dtype=np.int64)
     monomials = product_positions(dim, row_degree, column_degree)
     positions[monomials.ravel()] = np.arange(monomials.size)
-    return DeviceCopies(frozen(positions), positions_to_device_of)
+    return DeviceCopies(frozen(positions))
 
 
 # --- by the compiled extension ------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
 from scipy.special import softmax
+from scipy.stats import multivariate_normal
 
 from apolar._core.arrays import Array, IndexArray
 from apolar.mixture import SphericalMixture
@@ -303,6 +303,8 @@ def posteriors(model: Any, X: Any, table: TableView) -> Array:
     """
     if not isinstance(model, SphericalMixture):
         return np.asarray(model.predict_proba(X))
-    distances = cdist(table.numbers(list(range(table.n_features))), model.means, "sqeuclidean")
-    heights = np.log(model.weights) - 0.5 * model.n_features * np.log(model.variances)
-    return np.asarray(softmax(heights - 0.5 * distances / model.variances, axis=1))
+    values = table.numbers(list(range(table.n_features)))
+    matrices = model.stored[0].matrices(model.covariances, *model.means.shape)
+    normals = (multivariate_normal(*normal) for normal in zip(model.means, matrices, strict=True))
+    heights = np.reshape([normal.logpdf(values) for normal in normals], (model.n_components, -1)).T
+    return np.asarray(softmax(np.log(model.weights) + heights, axis=1))

@@ -40,7 +40,7 @@ class MixtureView:
     def of(cls, model: Any) -> MixtureView:
         """Return the parameters of a GaussianMixture, fitted, or of a SphericalMixture."""
         if isinstance(model, SphericalMixture):
-            return cls(model.weights, model.means, model.variances, family("spherical"))
+            return cls(model.weights, model.means, model.covariances, family(model.covariance_type))
         if not hasattr(model, "covariance_type"):
             raise TypeError(
                 f"model must be a GaussianMixture or SphericalMixture, not {type(model).__name__}."

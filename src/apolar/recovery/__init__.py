@@ -1,5 +1,6 @@
 """Recovery of a mixture from its moments: algorithm 1 of the paper, and the equivariant form."""
 
+from apolar.mixture import MomentMixture
 from apolar.recovery.algorithm1 import recover
 from apolar.recovery.from_moments import (
     MomentCandidate,
@@ -7,7 +8,6 @@ from apolar.recovery.from_moments import (
     mixture_from_moments,
     select_from_moments,
 )
-from apolar.recovery.moment_mixture import MomentMixture
 
 __all__ = [
     "MomentCandidate",

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from apolar.decomposition import Waring, decompose, refine
-from apolar.mixture import MixtureStatus, SphericalMixture
+from apolar.mixture import MomentMixture
 from apolar.moments import Moments
 from apolar.recovery.equivariant import (
     MAX_MEAN_NORM,
@@ -18,7 +18,7 @@ from apolar.recovery.equivariant import (
 
 def paper_mixture(
     moments: Moments, n_components: int, rng: np.random.Generator, n_iter: int
-) -> SphericalMixture:
+) -> MomentMixture:
     """Run the paper's pipeline: algorithm 2, at most `n_iter` Newton iterations, algorithm 1.
 
     The moments are scaled such that the means have a norm of about ten, as in the examples of the paper: the
@@ -42,10 +42,10 @@ def paper_mixture(
     if n_iter:
         waring = refine(moments.third, waring, method="newton", max_iter=n_iter)
     recovered = recover(moments, waring)
-    return replace(recovered, means=recovered.means * unit, variances=recovered.variances * unit**2)
+    return replace(recovered, means=recovered.means * unit, covariances=recovered.covariances * unit**2)
 
 
-def recover(moments: Moments, waring: Waring) -> SphericalMixture:
+def recover(moments: Moments, waring: Waring) -> MomentMixture:
     """Return the mixture of the paper's algorithm 1.
 
     Given M3 = sum_i v_i (m_i . x)^3, least squares give the scales l_i in M2 = sum_i v_i l_i (m_i . x)^2. The
@@ -60,7 +60,7 @@ def recover(moments: Moments, waring: Waring) -> SphericalMixture:
 
     Returns
     -------
-    mixture : SphericalMixture
+    mixture : MomentMixture
         Projected to a valid mixture where necessary; `status` and `projected` then say so.
     """
     if not isinstance(moments, Moments) or not isinstance(waring, Waring):
@@ -91,4 +91,4 @@ def recover(moments: Moments, waring: Waring) -> SphericalMixture:
     weights = weights / weights.sum()
     variances = np.linalg.lstsq((weights[:, None] * means).T, moments.first, rcond=None)[0]
     variances = valid_variances(variances, moments.mean_variance, corrections)
-    return projected_mixture(weights, means, variances, MixtureStatus.VALID, corrections, np.zeros(0))
+    return projected_mixture(weights, means, variances, corrections=corrections)

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from apolar._core.arrays import Array, IndexArray
-from apolar.decomposition.pencil import joint_rotation
-from apolar.mixture import MixtureStatus, SphericalMixture
-from apolar.mixture.recovered import by_weight
+from apolar._core.arrays import Array
+from apolar._core.compiled import joint_rotation
+from apolar.mixture import MixtureStatus, MomentMixture
+from apolar.mixture.parameters import MixtureParameters, canonical_order
 from apolar.moments import CentralMoments, SignalMoments
-from apolar.moments.signal import spread_in_third
-from apolar.recovery.gaussian_moments import Mixture, monomial_table
-from apolar.recovery.moment_fit import fit_moments
-from apolar.tensor.monomials import dense_positions, exponents
+from apolar.moments.signal import noise_edge, spread_in_third
+from apolar.recovery.gaussian_moments import powers_up_to
+from apolar.recovery.moment_fit import ObservedMoments
+from apolar.tensor.monomials import exponents
 
-__all__ = ["discrete_distribution", "equivariant_mixture", "weighted_mixture"]
+__all__ = [
+    "discrete_distribution",
+    "equivariant_mixture",
+    "has_covariance",
+    "projected_mixture",
+    "valid_means",
+    "valid_variances",
+    "valid_weights",
+    "weighted_mixture",
+]
 
 # Eigenvalues of the second moments below this, relative to the largest, are rounding errors.
 MIN_SIGNAL = 1e-6
@@ -68,22 +77,20 @@ def discrete_distribution(second: Array, third: Array, min_eigenvalue: float = 0
     return roots**2 / np.sum(roots**2), atoms
 
 
-def equivariant_mixture(signal: SignalMoments) -> SphericalMixture:
+def equivariant_mixture(signal: SignalMoments) -> MomentMixture:
     """Return the mixture that has as many of the moments as it has parameters."""
-    rank = len(signal.second) + 1
-    third = np.zeros((0, 0, 0))
-    if signal.third is not None:
-        third = signal.third.coefficients[dense_positions(rank - 1, 3)]
+    n_signal = len(signal.second)
+    third = np.zeros((0, 0, 0)) if signal.third is None else signal.third.to_dense()
     least = MIN_SIGNAL * max(signal.second.max(initial=0.0), signal.mean_variance)
     weights, offsets = discrete_distribution(np.diag(signal.second), third, least)
     # sum_i w_i s_i (1, nu_i), the mean variance and the noise times the signal, is linear in the variances.
     noise = np.concatenate([[signal.mean_variance], signal.noise_times])
-    variances = np.linalg.solve(np.column_stack([np.ones(rank), offsets]).T * weights, noise)
+    variances = np.linalg.solve(np.column_stack([np.ones(n_signal + 1), offsets]).T * weights, noise)
     status = MixtureStatus.WEAK_SIGNAL if _is_weak(signal) else MixtureStatus.VALID
     return _valid_mixture(signal, weights, offsets, variances, status, [])
 
 
-def weighted_mixture(signal: SignalMoments, start: SphericalMixture) -> SphericalMixture:
+def weighted_mixture(signal: SignalMoments, start: MomentMixture) -> MomentMixture:
     """Return the mixture that fits all moments best, near an initial mixture.
 
     The equivariant form solves for as many moments as there are unknowns. Here all moments are fitted by
@@ -93,12 +100,12 @@ def weighted_mixture(signal: SignalMoments, start: SphericalMixture) -> Spherica
     Parameters
     ----------
     signal : SignalMoments
-    start : SphericalMixture
+    start : MomentMixture
         The initial mixture, of one component more than there are signal directions.
 
     Returns
     -------
-    mixture : SphericalMixture
+    mixture : MomentMixture
         `start` itself if there is no signal direction, if there are too many, if no spherical mixture near it
         fits the moments, and if its own moments overflow.
     """
@@ -110,48 +117,37 @@ def weighted_mixture(signal: SignalMoments, start: SphericalMixture) -> Spherica
     unit = float(np.sqrt(variance / len(signal.mean)))
     # The mean square of the noise directions takes the place of the square of one more coordinate.
     offsets = np.pad((start.means - signal.mean) @ signal.basis / unit, ((0, 0), (0, 1)))
-    spread = np.broadcast_to(start.variances[:, None] / unit**2, offsets.shape)
-    kept, observed = _observed_moments(signal, unit)
+    spread = start.variances[:, None, None] / unit**2 * np.eye(n_signal + 1)
+    observed = _observed_moments(signal, unit)
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            fit = fit_moments(
-                "spherical",
-                Mixture(start.weights, offsets, spread),
-                observed,
-                3,
-                signal.n_rows,
-                kept=kept,
-                n_averaged=n_noise,
-                max_iter=6,  # what is left is below the sampling error
-            )
+            # What is left after these steps is below the sampling error.
+            fit = observed.fit("spherical", MixtureParameters(start.weights, offsets, spread), max_iter=6)
     except (np.linalg.LinAlgError, ValueError):
         return start
-    if not fit.squares <= MAX_MISFIT * len(observed):
+    if not 2 * fit.cost <= MAX_MISFIT * len(observed.values):
         return start
     found = fit.mixture
-    means, variances = found.means[:, :n_signal] * unit, found.variances[:, 0] * unit**2
+    means, variances = found.means[:, :n_signal] * unit, found.covariances[:, 0, 0] * unit**2
     return _valid_mixture(signal, found.weights, means, variances, start.status, list(start.projected))
 
 
-def _observed_moments(signal: SignalMoments, unit: float) -> tuple[IndexArray, Array]:
-    """Return the moments of the signal coordinates y and of the noise z, divided by `unit`: which, and them.
+def _observed_moments(signal: SignalMoments, unit: float) -> ObservedMoments:
+    """Return the moments of the signal coordinates y and of the noise z, divided by `unit`.
 
-    All of y up to order three, the mean of z^2 and of z^2 y.
+    All of y up to order three, the mean of z^2 and of z^2 y. In the signal basis the covariance is diagonal.
     """
     n_signal = len(signal.second)
     assert signal.third is not None  # there is a signal direction
-    table = monomial_table(n_signal + 1, 3)
-    kept = np.flatnonzero((table.exponents[:, -1] % 2 == 0) & (table.exponents.sum(axis=1) > 0))
-    powers = table.exponents[kept]
-    degrees, of_noise = powers.sum(axis=1), powers[:, -1] == 2
-    observed = np.zeros(len(kept))
-    # In the signal basis the covariance is diagonal: only the squares of coordinates have a second moment.
-    second = (exponents(n_signal, 2) == 2) @ (signal.second + signal.mean_variance)
-    third = signal.third.coefficients + spread_in_third(n_signal) @ signal.noise_times
-    for degree, noise, values in ((2, signal.mean_variance, second), (3, signal.noise_times, third)):
-        observed[(degrees == degree) & of_noise] = noise / unit**degree
-        observed[(degrees == degree) & ~of_noise] = values / unit**degree
-    return kept, observed
+    second = np.append(signal.second + signal.mean_variance, signal.mean_variance)
+    third = spread_in_third(n_signal + 1) @ np.append(signal.noise_times, 0.0)
+    third[exponents(n_signal + 1, 3)[:, -1] == 0] += signal.third.coefficients
+    upper = np.triu_indices(n_signal + 1)
+    parts = np.ones(1), np.zeros(n_signal + 1), np.diag(second)[upper] / unit**2, third / unit**3
+    powers = powers_up_to(n_signal + 1, 3)
+    kept = np.flatnonzero((powers[:, -1] % 2 == 0) & (powers.sum(axis=1) > 0))
+    values, n_noise = np.concatenate(parts)[kept], len(signal.mean) - n_signal
+    return ObservedMoments(values, n_signal + 1, 3, signal.n_rows, kept, n_noise)
 
 
 def _is_weak(signal: SignalMoments) -> bool:
@@ -162,7 +158,7 @@ def _is_weak(signal: SignalMoments) -> bool:
     n_tested = len(signal.mean) - len(signal.second) + 1
     weakest = float(signal.spectrum[len(signal.second) - 1])
     level = (signal.mean_variance * (n_tested - 1) + weakest) / n_tested
-    return weakest <= level * (1 + np.sqrt(n_tested / signal.n_rows)) ** 2
+    return weakest <= noise_edge(level, n_tested, signal.n_rows)
 
 
 # --- projection to valid mixtures ------------------------------------------------------------
@@ -175,32 +171,29 @@ def _valid_mixture(
     variances: Array,
     status: MixtureStatus,
     corrections: list[str],
-) -> SphericalMixture:
+) -> MomentMixture:
     """Return the valid mixture next to some parameters in signal coordinates."""
     size = float(np.sqrt(signal.second.clip(min=0).sum() + signal.mean_variance))
     weights = valid_weights(weights, signal.n_rows, corrections)
     means = signal.mean + valid_means(offsets, size, corrections) @ signal.basis.T
     variances = valid_variances(variances, signal.mean_variance, corrections)
-    return projected_mixture(weights, means, variances, status, corrections, signal.spectrum)
+    return projected_mixture(
+        weights, means, variances, status=status, corrections=corrections, spectrum=signal.spectrum
+    )
 
 
 def valid_weights(weights: Array, n_rows: float, corrections: list[str]) -> Array:
     """Return the weights, raised to the weight of one row where they are below it."""
-    min_weight = min(1 / n_rows, 0.5 / len(weights))
-    is_low = weights < min_weight
-    if np.any(is_low):
-        corrections.append(f"{np.count_nonzero(is_low)} of the weights were less than one row")
-    return np.maximum(weights, min_weight)
+    least = min(1 / n_rows, 0.5 / len(weights))
+    return _replace_values(weights, weights < least, least, "weights were less than one row", corrections)
 
 
 def valid_means(means: Array, size: float, corrections: list[str]) -> Array:
     """Return the means, shortened where they are too long; `size` is the root mean square of the data."""
-    norms = np.linalg.norm(means, axis=1)
-    max_norm = MAX_MEAN_NORM * size
-    is_far = norms > max_norm
-    if np.any(is_far):
-        corrections.append(f"{np.count_nonzero(is_far)} of the means were out of reach")
-    return means * np.where(is_far, max_norm / np.where(is_far, norms, 1), 1)[:, None]
+    norms = np.linalg.norm(means, axis=1, keepdims=True)
+    is_far = norms > MAX_MEAN_NORM * size
+    shortened = means * (MAX_MEAN_NORM * size / np.where(is_far, norms, 1))
+    return _replace_values(means, is_far, shortened, "means were out of reach", corrections)
 
 
 def valid_variances(variances: Array, mean_variance: float, corrections: list[str]) -> Array:
@@ -209,62 +202,53 @@ def valid_variances(variances: Array, mean_variance: float, corrections: list[st
     The nearest valid variance, close to zero, would be a bad start for EM, which does not leave it.
     """
     is_low = variances < MIN_VARIANCE_RATIO * mean_variance
-    if np.any(is_low):
-        corrections.append(
-            f"{np.count_nonzero(is_low)} of the variances were below {MIN_VARIANCE_RATIO:g} of their mean"
-        )
-    return np.where(is_low, mean_variance, variances)
+    what = f"variances were below {MIN_VARIANCE_RATIO:g} of their mean"
+    return _replace_values(variances, is_low, mean_variance, what, corrections)
+
+
+def _replace_values(
+    values: Array, is_wrong: Array, others: Array | float, what: str, corrections: list[str]
+) -> Array:
+    if np.any(is_wrong):
+        corrections.append(f"{np.count_nonzero(is_wrong)} of the {what}")
+    return np.where(is_wrong, others, values)
 
 
 def projected_mixture(
     weights: Array,
     means: Array,
-    variances: Array,
-    status: MixtureStatus,
+    covariances: Array,
+    covariance_type: str = "spherical",
+    *,
+    status: MixtureStatus = MixtureStatus.VALID,
     corrections: list[str],
-    spectrum: Array,
-) -> SphericalMixture:
+    **known: Any,
+) -> MomentMixture:
     """Return the mixture, largest weight first; corrections change the status VALID to PROJECTED."""
     if status is MixtureStatus.VALID and corrections:
         status = MixtureStatus.PROJECTED
-    distinct = tuple(dict.fromkeys(corrections))
-    return SphericalMixture(*by_weight(weights / weights.sum(), means, variances), status, distinct, spectrum)
+    order = canonical_order(weights, means)
+    if covariance_type != "tied":
+        covariances = covariances[order]
+    distinct, weights = tuple(dict.fromkeys(corrections)), weights[order] / weights.sum()
+    return MomentMixture(weights, means[order], covariances, covariance_type, status, distinct, **known)
 
 
 @np.errstate(over="ignore")  # a column of very small variance
-def covariance_misfit(mixture: SphericalMixture, covariance: Array) -> float:
-    """Return how much the covariance of a mixture differs from that of the data, in units of the columns.
+def has_covariance(mixture: MomentMixture, moments: CentralMoments) -> bool:
+    """Return whether a spherical mixture has about the covariance of the data, in units of the columns.
 
-    Zero if they are equal, one if the difference is as large as the correlations. A column of small variance
-    counts as much as one of large variance: the components are often too wide for it.
-
-    Parameters
-    ----------
-    mixture : SphericalMixture
-    covariance : ndarray, shape (n_features, n_features)
-        Of the data.
+    A column of small variance counts as much as one of large variance: the components are often too wide for
+    it.
     """
     offsets = mixture.means - mixture.weights @ mixture.means
     between = (mixture.weights[:, None] * offsets).T @ offsets
-    within = float(mixture.weights @ mixture.variances) * np.eye(len(covariance))
-    deviations = np.sqrt(np.diag(covariance))
-    varies = deviations > 0
-    units = np.where(varies, deviations, 1.0)
-    correlations = covariance / units / units[:, None]
-    difference = correlations - (between + within) / units / units[:, None]
+    own = between + float(mixture.weights @ mixture.variances) * np.eye(len(between))
+    varies = np.flatnonzero(moments.deviations > 0)
     both = np.ix_(varies, varies)
-    return float(np.linalg.norm(difference[both]) / np.linalg.norm(correlations[both]))
-
-
-def check_covariance(mixture: SphericalMixture, moments: CentralMoments) -> SphericalMixture:
-    """Return the mixture, with the status POOR_FIT in place of VALID if the data have another covariance."""
-    variances = np.diag(moments.covariance)
-    if mixture.status is not MixtureStatus.VALID or not np.any(variances > 0):
-        return mixture
-    correlations = np.sqrt(np.maximum(np.outer(variances, variances), np.finfo(float).tiny))
-    size = float(np.linalg.norm(moments.covariance / correlations))
+    units = np.outer(moments.deviations[varies], moments.deviations[varies])
+    correlations, explained = moments.covariance[both] / units, own[both] / units
+    size = float(np.linalg.norm(correlations))
     # Correlations of so many rows have errors of this size, and a mixture of few components none of them.
-    sampling = len(variances) / np.sqrt(moments.n_rows) / size
-    if covariance_misfit(mixture, moments.covariance) <= MAX_UNEXPLAINED + sampling:
-        return mixture
-    return replace(mixture, status=MixtureStatus.POOR_FIT)
+    sampling = len(moments.mean) / np.sqrt(moments.n_rows)
+    return bool(np.linalg.norm(correlations - explained) <= MAX_UNEXPLAINED * size + sampling)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -15,20 +16,27 @@ from apolar._core.namespaces import namespace
 from apolar.data import Rows, on_checked, open_rows
 from apolar.data.rows import Divided
 from apolar.data.weights import as_counts
-from apolar.mixture import MixtureStatus, SphericalMixture
+from apolar.mixture import MixtureStatus, MomentMixture
 from apolar.mixture.families import family
-from apolar.moments import CentralMoments, central_moments, signal_moments, spherical_moments
-from apolar.moments.signal import SignalMoments, check_components, check_spread
+from apolar.mixture.parameters import MixtureParameters
+from apolar.moments import (
+    CentralMoments,
+    SignalMoments,
+    central_moments,
+    signal_moments,
+    spherical_moments,
+)
+from apolar.moments.signal import check_components, check_spread
 from apolar.moments.sketch import summary_moments
 from apolar.moments.sums import ScaleError, check_scale
 from apolar.recovery.algorithm1 import paper_mixture
-from apolar.recovery.equivariant import check_covariance, equivariant_mixture, weighted_mixture
-from apolar.recovery.families import COVARIANCE_TYPES, family_mixture, needed_order
-from apolar.recovery.gaussian_moments import Mixture
-from apolar.recovery.moment_fit import goodness_of
-from apolar.recovery.moment_mixture import MomentMixture
-
-AnyMixture = TypeVar("AnyMixture", SphericalMixture, MomentMixture)
+from apolar.recovery.equivariant import equivariant_mixture, has_covariance, weighted_mixture
+from apolar.recovery.family_mixtures import (
+    COVARIANCE_TYPES,
+    family_mixture,
+    moment_agreement,
+    needed_order,
+)
 
 FORMS = ("equivariant", "paper")
 # "Less than 5 Riemannian Newton iterations" [khouja2022moments, section 4].
@@ -44,7 +52,7 @@ def mixture_from_moments(
     refine: bool = True,
     sample_weight: Any = None,
     random_state: Any = None,
-) -> SphericalMixture | MomentMixture:
+) -> MomentMixture:
     """Return the mixture whose moments are those of the data.
 
     Parameters
@@ -79,10 +87,10 @@ def mixture_from_moments(
 
     Returns
     -------
-    mixture : SphericalMixture or MomentMixture
+    mixture : MomentMixture
         Always valid; `status` says whether the solution was projected, and of a sketch, whether the mixture
-        has its covariance. A MomentMixture, for other families
-        and for more spherical components than columns, also has a `p_value`: whether moments agree with it.
+        has its covariance. Its `p_value` says whether the moments agree with it; it is not known of spherical
+        components of rows.
 
     Examples
     --------
@@ -95,14 +103,15 @@ def mixture_from_moments(
     'VALID'
     """
     n_components = check_integer(n_components, "n_components", least=1)
-    kind = family(covariance_type).name
-    one_of(kind, "covariance_type", COVARIANCE_TYPES)
+    kind = _moment_family(covariance_type)
+    one_of(form, "form", FORMS)
+    # Random choices change the result less than the sampling error: without a seed, they are always the same.
+    rng = random_generator(0 if random_state is None else random_state)
     central = summary_moments(X, sample_weight)
     source = open_rows(X, as_counts(sample_weight)) if central is None else central
     n_features = source.n_features if isinstance(source, Rows) else len(source.mean)
-    if kind == "spherical" and not _is_overcomplete(n_components, n_features, form):
-        return spherical_mixture(source, n_components, form, refine=refine, random_state=random_state)
-    rng = random_generator(0 if random_state is None else random_state)
+    if kind == "spherical" and (form == "paper" or n_components <= n_features):
+        return spherical_mixture(source, n_components, form, refine=refine, random_state=rng)
     if not isinstance(source, Rows):
         return family_mixture(source, n_components, kind, rng)
     order = needed_order(kind, n_components, n_features)
@@ -115,44 +124,70 @@ def mixture_from_moments(
     return _in_any_scale(of_rows, source)
 
 
+def _moment_family(covariance_type: str) -> str:
+    """Return the name of a family that moments can determine; refuse others."""
+    name = family(covariance_type).name
+    one_of(name, "covariance_type", COVARIANCE_TYPES)
+    return name
+
+
 def spherical_mixture(
     X: Any, n_components: int, form: str = "equivariant", *, refine: bool = True, random_state: Any = None
-) -> SphericalMixture:
+) -> MomentMixture:
     """Return the spherical mixture whose moments are those of rows or of a sketch.
 
     The parameters are those of `mixture_from_moments`.
     """
-    one_of(form, "form", FORMS)
-    # Random choices change the result less than the sampling error: without a seed, they are always the same.
     rng = random_generator(0 if random_state is None else random_state)
+
+    def recovered(source: Rows | CentralMoments) -> MomentMixture:
+        if form != "paper":
+            signal = signal_moments(source, n_components - 1, None, rng, n_threads=kernel_threads())
+            return mixture_of_signal(signal, refine=refine)
+        moments = spherical_moments(source)
+        check_components(n_components, len(moments.first))
+        size = float(np.trace(moments.second)) + moments.total_variance
+        check_spread(n_components, moments.n_rows, moments.total_variance, moments.mean_variance, size)
+        return paper_mixture(moments, n_components, rng, n_iter=PAPER_ITERATIONS if refine else 0)
+
     central = summary_moments(X, None)
-    if central is not None:
-        found = check_covariance(_mixture(central, n_components, form, refine, rng), central)
-        return replace(found, p_value=_p_value(found, central))
-    return _in_any_scale(lambda rows: _mixture(rows, n_components, form, refine, rng), open_rows(X))
+    if central is None:
+        return _in_any_scale(recovered, open_rows(X))
+    mixture = recovered(central)
+    spread = mixture.variances[:, None, None] * np.eye(mixture.n_features)
+    parameters = MixtureParameters(mixture.weights, mixture.means, spread)
+    mixture = replace(mixture, agreement=moment_agreement(central, "spherical", parameters))
+    if mixture.status is MixtureStatus.VALID and not has_covariance(mixture, central):
+        return replace(mixture, status=MixtureStatus.POOR_FIT)
+    return mixture
 
 
-def _in_any_scale(recover: Callable[[Rows], AnyMixture], rows: Rows) -> AnyMixture:
+def mixture_of_signal(signal: SignalMoments, *, refine: bool = True) -> MomentMixture:
+    """Return the mixture that has these moments, by the equivariant form."""
+    mixture = equivariant_mixture(signal)
+    return weighted_mixture(signal, mixture) if refine else mixture
+
+
+# --- rows whose powers overflow ---------------------------------------------------------------------
+
+
+def _in_any_scale(recovered: Callable[[Rows], MomentMixture], rows: Rows) -> MomentMixture:
     """Return the mixture of rows; where powers overflow or underflow, of the rows in another unit."""
     try:
-        return recover(rows)
+        return recovered(rows)
     except ScaleError:
         unit = _unit(rows)
         if unit is None:
             raise
-        return _rescale_mixture(recover(rows.transform(Divided(np.full(rows.n_features, unit)))), unit)
-
-
-def _p_value(mixture: SphericalMixture, central: CentralMoments) -> float:
-    """Return how far moments agree with a mixture; NaN if it cannot be said."""
-    variances = np.repeat(mixture.variances[:, None], mixture.n_features, axis=1)
-    goodness = goodness_of(central, Mixture(mixture.weights, mixture.means, variances), "spherical")
-    return float("nan") if goodness is None else goodness.p_value
-
-
-def _is_overcomplete(n_components: int, n_features: int, form: str) -> bool:
-    """Return whether moments of order three cannot determine so many spherical components."""
-    return form == "equivariant" and n_components > n_features
+    mixture = recovered(rows.transform(Divided(np.full(rows.n_features, unit))))
+    with np.errstate(over="ignore", under="ignore"):
+        means, covariances = mixture.means * unit, mixture.covariances * unit * unit
+        spectrum, variances = mixture.spectrum * unit * unit, mixture.stored[0].diagonals(covariances)
+    if not all(np.all(np.isfinite(x)) for x in (means, covariances, spectrum)) or np.any(variances == 0):
+        raise ScaleError(
+            "The variances of these rows overflow or underflow: divide the columns by their scale first."
+        )
+    return replace(mixture, means=means, covariances=covariances, spectrum=spectrum)
 
 
 def _unit(rows: Rows) -> float | None:
@@ -173,40 +208,7 @@ def _largest_modulus(block: Any, _: Any) -> float:
     return float(xp.max(xp.abs(block)))
 
 
-def _rescale_mixture(mixture: AnyMixture, unit: float) -> AnyMixture:
-    """Return the mixture of rows, from that of the rows divided by a unit."""
-    of_squares = ("variances", "spectrum") if isinstance(mixture, SphericalMixture) else ("covariances",)
-    with np.errstate(over="ignore", under="ignore"):
-        values = {name: getattr(mixture, name) * unit * unit for name in of_squares}
-        values["means"] = mixture.means * unit
-    rescaled = replace(mixture, **values)
-    kind, covariances = rescaled.stored
-    if not all(np.all(np.isfinite(value)) for value in values.values()) or not np.all(
-        kind.diagonals(covariances) > 0
-    ):
-        raise ScaleError(
-            "The variances of these rows overflow or underflow: divide the columns by their scale first."
-        )
-    return rescaled
-
-
-def _mixture(
-    X: Rows | CentralMoments, n_components: int, form: str, refine: bool, rng: np.random.Generator
-) -> SphericalMixture:
-    if form == "paper":
-        moments = spherical_moments(X)
-        check_components(n_components, len(moments.first))
-        size = float(np.trace(moments.second)) + moments.total_variance
-        check_spread(n_components, moments.n_rows, moments.total_variance, moments.mean_variance, size)
-        return paper_mixture(moments, n_components, rng, n_iter=PAPER_ITERATIONS if refine else 0)
-    signal = signal_moments(X, n_components - 1, None, rng, n_threads=kernel_threads())
-    return mixture_of_signal(signal, refine=refine)
-
-
-def mixture_of_signal(signal: SignalMoments, *, refine: bool = True) -> SphericalMixture:
-    """Return the mixture that has these moments, by the equivariant form."""
-    mixture = equivariant_mixture(signal)
-    return weighted_mixture(signal, mixture) if refine else mixture
+# --- the choice among families and numbers -----------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -305,32 +307,27 @@ def select_from_moments(
     kinds = [covariance_type] if isinstance(covariance_type, str) else list(covariance_type)
     if not numbers or not kinds:
         raise ValueError("n_components and covariance_type must name at least one mixture.")
-    names = [family(kind).name for kind in kinds]
-    for name in names:
-        one_of(name, "covariance_type", COVARIANCE_TYPES)
+    names = list(dict.fromkeys(map(_moment_family, kinds)))
+    counts = [check_integer(number, "n_components", least=1) for number in numbers]
     central = central_moments(X, sample_weight, order=order)
     best, table = None, []
-    for name in dict.fromkeys(names):
-        for number in numbers:
-            check_integer(number, "n_components", least=1)
-            rng = random_generator(0 if random_state is None else random_state)
-            try:
-                needed_order(name, number, len(central.mean))
-                mixture = family_mixture(central, number, name, rng)
-            except (ValueError, np.linalg.LinAlgError) as error:
-                table.append(MomentCandidate(name, number, reason=str(error)))
-                continue
-            goodness = mixture.goodness
-            if goodness is None:
-                raise ValueError(
-                    f"The moments of {len(central.mean)} columns are too many to compare: choose columns."
-                )
-            row = MomentCandidate(
-                name, number, goodness.n_parameters, goodness.criterion, mixture.p_value, mixture.status
+    for name, number in itertools.product(names, counts):
+        try:
+            mixture = mixture_from_moments(central, number, covariance_type=name, random_state=random_state)
+        except (ValueError, np.linalg.LinAlgError) as error:
+            table.append(MomentCandidate(name, number, reason=str(error)))
+            continue
+        agreement = mixture.agreement
+        if agreement is None:
+            raise ValueError(
+                f"The moments of {len(central.mean)} columns are too many to compare: choose columns."
             )
-            table.append(row)
-            if best is None or row.criterion < best[0]:
-                best = row.criterion, mixture
+        row = MomentCandidate(
+            name, number, agreement.n_parameters, agreement.criterion, mixture.p_value, mixture.status
+        )
+        table.append(row)
+        if best is None or row.criterion < best[0]:
+            best = row.criterion, mixture
     if best is None:
         raise ValueError(f"No candidate can be fitted to these moments: {table[0].reason}")
     return MomentSelection(best[1], tuple(table))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,208 +11,178 @@ from scipy.stats import chi2
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.levenberg_marquardt import LeastSquares
+from apolar.mixture.families import family
+from apolar.mixture.parameters import MixtureParameters
 from apolar.moments import CentralMoments
 from apolar.recovery.gaussian_moments import (
-    Mixture,
     Parametrisation,
-    mixture_moments,
-    monomial_table,
+    column_variances,
+    component_moments,
+    powers_up_to,
     sampling_covariance,
 )
-from apolar.tensor import n_monomials
 
-__all__ = ["EXACT", "Goodness", "MomentFit", "fit_moments", "goodness_of", "whitener"]
+__all__ = ["MAX_MOMENTS", "MomentFit", "ObservedMoments", "observed_moments"]
 
-EXACT = 1e15
-"""So many rows stand for moments without sampling errors."""
-# The most moments that are compared: their covariance is a matrix of that size.
 MAX_MOMENTS = 1100
+"""The most moments that are weighted by their sampling errors: their covariance is a matrix of that size."""
+# Less than a thousandth of a squared standard error is no gain.
+MIN_GAIN = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedMoments:
+    """Moments of rows, to which mixtures are fitted and compared.
+
+    Attributes
+    ----------
+    values : ndarray, shape (n_kept,)
+        Of columns with variances of about one.
+    n_features, order : int
+    n_rows : float
+        The number of rows that they are of.
+    kept : ndarray of int, shape (n_kept,)
+        The positions of the monomials whose moments are observed.
+    n_averaged : int or None
+        As for `sampling_covariance`.
+    """
+
+    values: Array
+    n_features: int
+    order: int
+    n_rows: float
+    kept: IndexArray
+    n_averaged: int | None = None
+
+    def fit(
+        self,
+        family: str,
+        start: MixtureParameters,
+        *,
+        n_rounds: int = 1,
+        max_iter: int = 50,
+        is_rough: bool = False,
+    ) -> MomentFit:
+        """Return the mixture of a family that fits the moments best, near a start.
+
+        Parameters
+        ----------
+        family : {"spherical", "diag", "tied", "full"}
+        start : MixtureParameters
+            With matrices of covariances.
+        n_rounds : int, default=1
+            How often the covariance of the sampling errors is computed, each time at the mixture so far.
+        max_iter : int, default=50
+            Of each round.
+        is_rough : bool, default=False
+            Take the sampling errors of independent normal columns, without correlations: there can be any
+            number of moments, and fits from all starts have comparable costs.
+        """
+        parametrisation = Parametrisation(family, *start.means.shape)
+        point, cost = parametrisation.vector(start), np.inf
+        for _ in range(n_rounds):
+            metric = self._rough_metric if is_rough else self.metric(parametrisation.mixture(point))
+            problem = self._problem(parametrisation, point, metric)
+            problem = problem.minimise(max_iter=max_iter, min_gain=MIN_GAIN)
+            point, cost = problem.point, problem.cost
+        return MomentFit(self, family, parametrisation.mixture(point), cost)
+
+    def metric(self, mixture: MixtureParameters) -> Array:
+        """Return the matrix that whitens the sampling errors of the moments of rows of a mixture."""
+        covariance = sampling_covariance(mixture, self.order, self.kept, self.n_averaged)
+        deviations = np.sqrt(np.diag(covariance))
+        deviations = np.maximum(deviations, 1e-12 * deviations.max())
+        correlations = covariance / np.outer(deviations, deviations)
+        # The correlations of the moments of a degenerate mixture are singular.
+        ridge, identity = 1e-9, np.eye(len(covariance))
+        while True:
+            try:
+                root = np.linalg.cholesky(correlations + ridge * identity)
+                break
+            except np.linalg.LinAlgError:
+                ridge *= 100
+        return solve_triangular(root, identity, lower=True) * (np.sqrt(self.n_rows) / deviations)
+
+    @cached_property
+    def _rough_metric(self) -> Array:
+        """The reciprocal sampling errors of the moments of independent standard normal columns."""
+        powers = powers_up_to(self.n_features, self.order)[self.kept]
+        # E[z^2a] = 1 3 5 ... (2a - 1).
+        of_squares = np.cumprod(np.maximum(np.arange(-1.0, 2 * self.order, 2), 1.0))
+        means = np.where(powers % 2 == 0, of_squares[powers // 2], 0.0).prod(axis=1)
+        return np.sqrt(self.n_rows / (of_squares[powers].prod(axis=1) - means**2))
+
+    def _problem(self, parametrisation: Parametrisation, start: Array, metric: Array) -> LeastSquares:
+        """Return the least squares of the moments in a metric, from some parameters.
+
+        A weak prior, a deviation of one for each log variance, draws the variances of components to the
+        pooled ones: without it, that of a small component often tends to zero.
+        """
+        own, at = parametrisation.log_variances, parametrisation.mixture(start)
+        pooled = np.einsum("k,kij->ij", at.weights, at.covariances) * np.ones((len(at.weights), 1, 1))
+        centre = parametrisation.vector(MixtureParameters(at.weights, at.means, pooled))[own]
+        prior = np.eye(len(start))[own]
+
+        def whiten(errors: Array) -> Array:
+            return metric @ errors if metric.ndim == 2 else (metric * errors.T).T
+
+        def residuals(point: Array) -> tuple[Array, Array]:
+            moments, derivatives = parametrisation.moments(point, self.order, self.kept)
+            errors = whiten(moments - self.values)
+            return np.append(errors, point[own] - centre), np.vstack([whiten(derivatives), prior])
+
+        logs = np.r_[: parametrisation.n_components, np.arange(len(start))[own]]
+        return LeastSquares(residuals, start, logs)
+
+
+def observed_moments(moments: CentralMoments, order: int) -> ObservedMoments:
+    """Return the central moments up to an order, but for those of degree 0, which are one."""
+    values = moments.up_to(order)[1:]
+    return ObservedMoments(values, len(moments.mean), order, moments.n_rows, 1 + np.arange(len(values)))
 
 
 @dataclass(frozen=True, eq=False)
 class MomentFit:
-    """A mixture fitted to moments.
+    """A mixture, and how well it agrees with moments: what needs their sampling errors is computed if asked.
 
     Attributes
     ----------
-    mixture : Mixture
-    squares : float
-        The sum of the squared residuals in units of their sampling errors at the start of the last round, and
-        of those of the prior.
-    at_end : callable
-        Returns the problem with the sampling errors of the mixture itself, and their whitener.
-    """
-
-    mixture: Mixture
-    squares: float
-    at_end: Callable[[], tuple[LeastSquares, Array]]
-
-    @cached_property
-    def _end(self) -> tuple[LeastSquares, Array]:
-        return self.at_end()
-
-    @property
-    def deviance(self) -> float:
-        """Minus twice the log-posterior of the moments, up to a constant: fits are compared by it.
-
-        For many rows the moments are normal. A mixture whose moments scatter widely is not better for it.
-        """
-        problem, metric = self._end
-        return 2 * problem.cost - 2 * float(np.log(np.diag(metric)).sum())
-
-    @property
-    def mean_error(self) -> float:
-        """The largest standard error of an entry of a mean, in standard deviations of its component."""
-        return _mean_error(self._end[0].hessian, self.mixture)
-
-
-def whitener(covariance: Array, n_rows: float) -> Array:
-    """Return the matrix that whitens errors of means over rows, shape (n, n); `covariance` is of one row."""
-    deviations = np.sqrt(np.diag(covariance))
-    deviations = np.maximum(deviations, 1e-12 * deviations.max())
-    correlations = covariance / np.outer(deviations, deviations)
-    # The correlations of the moments of a degenerate mixture are singular.
-    ridge, identity = 1e-9, np.eye(len(covariance))
-    while True:
-        try:
-            root = np.linalg.cholesky(correlations + ridge * identity)
-            break
-        except np.linalg.LinAlgError:
-            ridge *= 100
-    return solve_triangular(root, identity, lower=True) * (np.sqrt(n_rows) / deviations)
-
-
-def fit_moments(
-    family: str,
-    start: Mixture,
-    observed: Array,
-    order: int,
-    n_rows: float,
-    *,
-    kept: IndexArray | None = None,
-    n_averaged: int | None = None,
-    n_rounds: int = 1,
-    max_iter: int = 50,
-) -> MomentFit:
-    """Return the mixture of a family that fits moments best, near a start.
-
-    Parameters
-    ----------
-    family : {"spherical", "diag", "tied", "full"}
-        Own variances are drawn to the pooled ones by a weak prior: without it, that of a small component
-        often tends to zero.
-    start : Mixture
-        In coordinates where the columns have variances of about one.
-    observed : ndarray, shape (n_kept,)
-    order : int
-    n_rows : float
-        The effective number of rows that the moments are of; infinite for moments without sampling errors.
-    kept : ndarray of int, optional
-        The positions of the moments that are observed; by default all but the first, which is one.
-    n_averaged : int, optional
-        As for `sampling_covariance`.
-    n_rounds : int, default=1
-        How often the covariance of the sampling errors is computed, each time at the mixture so far.
-    max_iter : int, default=50
-        Of each round.
-
-    Returns
-    -------
-    fit : MomentFit
-    """
-    parametrisation = Parametrisation(family, *start.means.shape)
-    is_exact = not np.isfinite(n_rows)
-    # Less than a thousandth of a squared standard error is no gain; without errors, the end is rounding.
-    n_rows, min_gain = (1e12, 1e-12) if is_exact else (n_rows, 1e-3)
-    kept = np.arange(1, len(observed) + 1) if kept is None else kept
-    own = np.arange(0) if is_exact else parametrisation.logs[parametrisation.n_components :]
-
-    def weighted_at(vector: Array) -> tuple[LeastSquares, Array]:
-        """Return the problem whose weights are the sampling errors at some parameters, and their whitener."""
-        at = parametrisation.mixture(vector)
-        metric = whitener(sampling_covariance(at, order, kept, n_averaged), n_rows)
-        pooled = Mixture(at.weights, at.means, np.broadcast_to(at.weights @ at.variances, at.means.shape))
-        centre, prior = parametrisation.vector(pooled)[own], np.eye(len(vector))[own]
-
-        def residuals(point: Array) -> tuple[Array, Array]:
-            moments, derivatives = parametrisation.moments(point, order, kept)
-            errors = metric @ (moments - observed)
-            # A deviation of one for each log variance.
-            return np.append(errors, point[own] - centre), np.vstack([metric @ derivatives, prior])
-
-        return LeastSquares(residuals, vector, parametrisation.logs), metric
-
-    problem, _ = weighted_at(parametrisation.vector(start))
-    for turn in range(n_rounds):
-        problem = (weighted_at(problem.point)[0] if turn else problem).minimise(
-            max_iter=max_iter, min_gain=min_gain
-        )
-    point = problem.point
-    return MomentFit(parametrisation.mixture(point), 2 * problem.cost, lambda: weighted_at(point))
-
-
-def _mean_error(hessian: Array, mixture: Mixture) -> float:
-    """Return the largest standard error of an entry of a mean, in deviations of its component."""
-    n_components, n_features = mixture.means.shape
-    # Log weights are determined up to a constant.
-    information = hessian.copy()
-    information[:n_components, :n_components] += np.trace(hessian) / len(hessian)
-    spread = np.diag(np.linalg.pinv(information, hermitian=True))[n_components:][: n_components * n_features]
-    if not np.all(np.isfinite(spread)):
-        return np.inf
-    return float(np.sqrt(np.max(np.maximum(spread, 0) / mixture.variances.ravel())))
-
-
-@dataclass(frozen=True, eq=False)
-class Goodness:
-    """The agreement of a mixture with moments up to an order; computed when it is asked for.
-
-    Attributes
-    ----------
-    mixture : Mixture
-        In the units of the moments.
+    observed : ObservedMoments
     family : str
-    observed : ndarray, shape (n_monomials,)
-        Moments up to `order`, the first of which is one.
-    order : int
-    n_rows : float
-        The number of rows.
+    mixture : MixtureParameters
+        In the units of the moments, with matrices of covariances.
+    cost : float
+        Half the sum of the squared residuals of the fit, and of those of the prior.
     """
 
-    mixture: Mixture
+    observed: ObservedMoments
     family: str
-    observed: Array
-    order: int
-    n_rows: float
+    mixture: MixtureParameters
+    cost: float = float("inf")
 
     @property
     def n_parameters(self) -> int:
         """The number of free parameters."""
-        return Parametrisation(self.family, *self.mixture.means.shape).n_free
-
-    @property
-    def n_degrees(self) -> int:
-        """The degrees of freedom of the J statistic."""
-        return len(self.observed) - 1 - self.n_parameters
+        return family(self.family).n_parameters(*self.mixture.means.shape)
 
     @cached_property
-    def _whitened(self) -> tuple[Array, float]:
-        """The residuals in units of their sampling errors, and the log-determinant of these."""
-        kept = np.arange(1, len(monomial_table(self.mixture.means.shape[1], self.order)))
-        metric = whitener(sampling_covariance(self.mixture, self.order, kept), self.n_rows)
-        residuals = mixture_moments(self.mixture, self.order)[kept] - self.observed[kept]
-        return metric @ residuals, -2 * float(np.log(np.diag(metric)).sum())
+    def _metric(self) -> Array:
+        return self.observed.metric(self.mixture)
 
     @property
     def squares(self) -> float:
-        """The J statistic: the squared residuals of all moments, in units of their sampling errors."""
-        residuals, _ = self._whitened
-        return float(residuals @ residuals)
+        """The J statistic: the squared residuals of the moments, in units of their sampling errors."""
+        moments = self.mixture.weights @ component_moments(self.mixture, self.observed.order)
+        return float(np.sum((self._metric @ (moments[self.observed.kept] - self.observed.values)) ** 2))
 
     @property
     def p_value(self) -> float:
-        """The probability of such a J statistic, or a larger one, if the mixture is true."""
-        return float(chi2.sf(self.squares, self.n_degrees)) if self.n_degrees > 0 else float("nan")
+        """The probability of such a J statistic, or a larger one, if the mixture is true.
+
+        NaN if there are no more moments than parameters.
+        """
+        n_degrees = len(self.observed.values) - self.n_parameters
+        return float(chi2.sf(self.squares, n_degrees)) if n_degrees > 0 else float("nan")
 
     @property
     def criterion(self) -> float:
@@ -221,21 +190,21 @@ class Goodness:
 
         For mixtures of the same moments in the same units; for many rows the moments are normal.
         """
-        return self.squares + self._whitened[1] + self.n_parameters * float(np.log(self.n_rows))
+        log_determinant = -2 * float(np.log(np.diag(self._metric)).sum())
+        return self.squares + log_determinant + self.n_parameters * float(np.log(self.observed.n_rows))
 
-
-def goodness_of(central: CentralMoments, mixture: Mixture, family: str) -> Goodness | None:
-    """Return how well a mixture in the units of the data agrees with central moments.
-
-    Moments are compared in deviations of the columns, whatever the family, and up to the highest order at
-    which they are not too many; None if there is none, or the moments are in some directions only.
-    """
-    n_features, order = len(central.mean), central.order
-    while order >= 3 and n_monomials(n_features + 1, order) > MAX_MOMENTS:
-        order -= 1
-    units = central.deviations
-    if order < 3 or central.frame is not None or not np.all(units > 0):
-        return None
-    scales = units**2 if mixture.is_aligned else np.outer(units, units)
-    scaled = Mixture(mixture.weights, (mixture.means - central.mean) / units, mixture.covariances / scales)
-    return Goodness(scaled, family, central.divided(units).up_to(order), order, min(central.n_rows, EXACT))
+    @property
+    def mean_error(self) -> float:
+        """The largest standard error of an entry of a mean, in standard deviations of its component."""
+        n_components, n_features = self.mixture.means.shape
+        parametrisation = Parametrisation(self.family, n_components, n_features)
+        point = parametrisation.vector(self.mixture)
+        _, derivatives = parametrisation.moments(point, self.observed.order, self.observed.kept)
+        information = np.linalg.multi_dot([derivatives.T, self._metric.T, self._metric, derivatives])
+        # Log weights are determined up to a constant.
+        information[:n_components, :n_components] += np.trace(information) / len(information)
+        spread = np.diag(np.linalg.pinv(information, hermitian=True))[n_components:]
+        spread = spread[: n_components * n_features].reshape(n_components, n_features)
+        if not np.all(np.isfinite(spread)):
+            return np.inf
+        return float(np.sqrt(np.max(np.maximum(spread, 0) / column_variances(self.mixture))))

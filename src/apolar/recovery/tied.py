@@ -13,121 +13,93 @@ which for p = 1 is 2 M^3 + Q M - K^2 = 0, with one root. Given M, atoms and weig
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.levenberg_marquardt import LeastSquares
-from apolar.recovery.equivariant import discrete_distribution
-from apolar.recovery.gaussian_moments import Mixture, mixture_moments, monomial_table, normal_points
-from apolar.recovery.moment_fit import MomentFit, fit_moments
-from apolar.tensor.monomials import monomial_variables
+from apolar.mixture.parameters import MixtureParameters
+from apolar.moments import CentralMoments
+from apolar.recovery.equivariant import MIN_SIGNAL, discrete_distribution
+from apolar.recovery.gaussian_moments import component_moments, of_degree
+from apolar.recovery.moment_fit import MomentFit, observed_moments
+from apolar.tensor.monomials import monomial_variables, product_positions
 
-__all__ = ["Cumulants", "tied_mixture"]
+__all__ = ["tied_mixture"]
 
-# Random subspaces from which the climb starts, beside those that the cumulants suggest.
-N_RANDOM = 2
-# Eigenvalues of M are at least this far from 0 and 1.
-MARGIN = 1e-7
-# Second moments from which the equations are solved, as multiples of the identity; the best few are used.
+# Steps of the climb to the directions that are not normal.
+MAX_SWEEPS = 60
+# Second moments from which the equations are solved, as multiples of the identity; the best is used.
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, 0.99)
-N_SOLVED = 2
-# The smallest weight, and the smallest eigenvalue of the common covariance in whitened coordinates.
-MIN_WEIGHT = 1e-3
-MIN_EIGENVALUE = 1e-6
-# Steps that turn the subspace towards that of the sampling errors.
-N_TURNS = 2
-MAX_SWEEPS = 40
-
-
-@dataclass(frozen=True, eq=False)
-class Cumulants:
-    """Cumulants of rows in whitened coordinates: mean zero, covariance the identity.
-
-    Attributes
-    ----------
-    third : ndarray, shape (n_features,) * 3
-    fourth : ndarray, shape (n_features,) * 4
-    """
-
-    third: Array
-    fourth: Array
-
-    @classmethod
-    def of_moments(cls, third: Array, fourth: Array) -> Cumulants:
-        """Return the cumulants of whitened central moments."""
-        return cls(third, fourth - gaussian_fourth(len(third)))
-
-    def within(self, basis: Array) -> Cumulants:
-        """Return the cumulants of coordinates along an orthonormal basis, shape (n_features, p)."""
-        return Cumulants(_turn_tensor(self.third, basis), _turn_tensor(self.fourth, basis))
-
-    def moments(self) -> Array:
-        """Return the moments up to order four, in the order of `monomial_table`."""
-        n_features = len(self.third)
-        moments = np.zeros(len(monomial_table(n_features, 4)))
-        moments[0] = 1
-        tensors = np.eye(n_features), self.third, self.fourth + gaussian_fourth(n_features)
-        for order, tensor in enumerate(tensors, 2):
-            variables = monomial_variables(n_features, order)
-            moments[monomial_table(n_features, 4).degree(order)] = tensor[tuple(variables.T)]
-        return moments
-
-
-def gaussian_fourth(n_features: int) -> Array:
-    """Return the fourth moments of standard normal coordinates."""
-    identity = np.eye(n_features)
-    pairs = np.multiply.outer(identity, identity)
-    return pairs + pairs.transpose(0, 2, 1, 3) + pairs.transpose(0, 2, 3, 1)
 
 
 def tied_mixture(
-    cumulants: Cumulants,
-    n_components: int,
-    n_rows: float,
-    rng: np.random.Generator,
-    *,
-    refine: bool = True,
-) -> tuple[Mixture, float]:
-    """Return the mixture of whitened cumulants, and the largest standard error of a mean.
+    moments: CentralMoments, n_components: int, *, refine: bool = True
+) -> tuple[MixtureParameters, float]:
+    """Return the mixture of moments up to order four, and the largest standard error of a mean.
 
     Parameters
     ----------
-    cumulants : Cumulants
+    moments : CentralMoments
+        Of columns with variance one.
     n_components : int
         At least 2, and at most n_features + 1.
-    n_rows : float
-        Infinite if there are no sampling errors.
-    rng : Generator
     refine : bool, default=True
         Weight the moments by their sampling errors.
 
     Returns
     -------
-    mixture : Mixture
-        In whitened coordinates, with means of mean zero.
+    mixture : MixtureParameters
+        Of the centred columns.
     error : float
         In deviations of its component; zero if the moments were not weighted.
     """
-    bases = _signal_subspaces(cumulants, n_components - 1, rng)
-    found = [_inside(cumulants.within(basis), len(basis), n_rows) for basis in bases]
-    best = max(range(len(bases)), key=lambda i: found[i][1])
-    mixture, basis = found[best][0], bases[best]
-    if not refine:
-        return _in_all_directions(mixture, basis), 0.0
-    return _refine(cumulants, basis, mixture, n_rows)
+    values, vectors = np.linalg.eigh(moments.covariance)
+    whitened, back = moments.mapped(vectors / np.sqrt(values)), (vectors * np.sqrt(values)).T
+    basis = _signal_subspace(whitened, n_components - 1)
+    mixture, error = _inside(whitened.mapped(basis)), 0.0
+    if refine and len(basis) > n_components - 1:
+        mixture = _fit_weighted(whitened.mapped(basis), mixture).mixture
+        turned = _turn_subspace(whitened, basis, mixture)
+        across = basis.T @ turned
+        matrices = across.T @ mixture.covariances @ across
+        mixture, basis = MixtureParameters(mixture.weights, mixture.means @ across, matrices), turned
+        if np.linalg.eigvalsh(mixture.covariances[0])[0] < MIN_SIGNAL:
+            mixture = _inside(whitened.mapped(basis))
+    if refine:
+        fit = _fit_weighted(whitened.mapped(basis), mixture)
+        mixture, error = fit.mixture, fit.mean_error
+    weights, atoms = mixture.weights, mixture.means - mixture.weights @ mixture.means
+    second = (weights * atoms.T) @ atoms
+    shrunk = min(1.0, (1 - MIN_SIGNAL) / float(np.linalg.eigvalsh(second)[-1]))
+    covariance = np.eye(len(basis)) - shrunk * basis @ second @ basis.T
+    matrices = np.repeat((back.T @ covariance @ back)[None], n_components, axis=0)
+    return MixtureParameters(weights, np.sqrt(shrunk) * atoms @ basis.T @ back, matrices), error
+
+
+def _fit_weighted(within: CentralMoments, mixture: MixtureParameters) -> MomentFit:
+    return observed_moments(within, 4).fit("tied", mixture)
+
+
+def _cumulants(whitened: CentralMoments) -> tuple[Array, Array]:
+    """Return the cumulants of order three and four, as full arrays."""
+    identity = np.eye(len(whitened.mean))
+    pairs = np.multiply.outer(identity, identity)
+    normal = pairs + pairs.transpose(0, 2, 1, 3) + pairs.transpose(0, 2, 3, 1)
+    return whitened.third.to_dense(), whitened.higher[0].to_dense() - normal
 
 
 # --- the directions in which components differ ---------------------------------------------
 
 
-def _signal_subspaces(cumulants: Cumulants, n_signal: int, rng: np.random.Generator) -> list[Array]:
-    """Return candidates for the directions that are not normal, as orthonormal bases."""
-    third, fourth = cumulants.third, cumulants.fourth
+def _signal_subspace(whitened: CentralMoments, n_signal: int) -> Array:
+    """Return the directions that are not normal, as an orthonormal basis.
+
+    They make |K3|^2 less the sum of K4_aabb largest: that of clusters is negative, that of outliers positive.
+    """
+    third, fourth = _cumulants(whitened)
     n_features = len(third)
     if n_signal >= n_features:
-        return [np.eye(n_features)]
+        return np.eye(n_features)
     flat3, flat4 = third.reshape(n_features, -1), fourth.reshape(n_features, -1)
     contracted = np.einsum("abcc->ab", fourth)
     skewness = np.einsum("abb->a", third)
@@ -138,41 +110,34 @@ def _signal_subspaces(cumulants: Cumulants, n_signal: int, rng: np.random.Genera
         np.outer(skewness, skewness) - contracted,
     )
     starts = [np.linalg.eigh(matrix)[1][:, -n_signal:] for matrix in matrices]
-    starts += [np.linalg.qr(rng.standard_normal((n_features, n_signal)))[0] for _ in range(N_RANDOM)]
-    found: list[Array] = []
-    for start in starts:
-        basis = _by_clusters(cumulants, start)
-        if all(np.linalg.norm(basis.T @ other) ** 2 < n_signal - 1e-2 for other in found):
-            found.append(basis)
-    return found
+    climbed = [_climb(third, fourth, start) for start in starts]
+    return max(climbed, key=lambda found: found[1])[0]
 
 
-def _by_clusters(cumulants: Cumulants, basis: Array) -> Array:
-    """Climb |K3|^2 less the sum of K4_aabb: that of clusters is negative, that of outliers positive."""
-    third, fourth = cumulants.third, cumulants.fourth
+def _climb(third: Array, fourth: Array, basis: Array) -> tuple[Array, float]:
+    """Return a subspace where the contrast is largest near by, and its contrast."""
     n_features, n_signal = basis.shape
 
-    def value_of(basis: Array) -> float:
-        projector = basis @ basis.T
-        squares = np.sum(_turn_tensor(third, basis) ** 2)
-        return float(squares - np.sum(projector * np.tensordot(fourth, projector, 2)))
+    def contrast(basis: Array) -> tuple[float, Array]:
+        """Return the contrast, and the matrix whose leading eigenvectors raise it."""
+        along = np.einsum("abc,bi,cj->aij", third, basis, basis, optimize=True).reshape(n_features, -1)
+        of_fourth = np.tensordot(fourth, basis @ basis.T, 2)
+        value = np.sum((basis.T @ along) ** 2) - np.sum(basis @ basis.T * of_fourth)
+        return float(value), 3 * along @ along.T - 2 * of_fourth
 
-    value = value_of(basis)
+    (value, slope), shift = contrast(basis), 0.0
     for _ in range(MAX_SWEEPS):
-        along = np.tensordot(np.tensordot(third, basis, (2, 0)), basis, (1, 0)).reshape(n_features, -1)
-        slope = 3 * along @ along.T - 2 * np.tensordot(fourth, basis @ basis.T, 2)
-        shift, trial, new = 0.0, basis, -np.inf
-        for _ in range(6):
-            # A shift along the subspace shortens the step.
-            trial = np.linalg.eigh(slope + shift * basis @ basis.T)[1][:, -n_signal:]
-            new = value_of(trial)
-            if new > value:
-                break
+        # A shift along the subspace shortens the step.
+        trial = np.linalg.eigh(slope + shift * basis @ basis.T)[1][:, -n_signal:]
+        new, new_slope = contrast(trial)
+        if not new > value:
             shift = 2 * shift + float(np.linalg.norm(slope, 2))
-        if not new > value + 1e-5 * abs(value):
+            continue
+        is_small = new - value < 1e-5 * abs(value)
+        basis, value, slope = trial, new, new_slope
+        if is_small:
             break
-        basis, value = trial, new
-    return basis
+    return basis, value
 
 
 # --- the mixture in these directions ----------------------------------------------------------
@@ -182,144 +147,70 @@ def _second_moments(third: Array, fourth: Array) -> Array:
     """Return M = E[z z^t] by its equations, in coordinates where the covariance of x is the identity."""
     n = len(third)
     i, j = np.triu_indices(n)
-    basis = np.zeros((len(i), n, n))
     each = np.arange(len(i))
+    basis = np.zeros((len(i), n, n))
     basis[each, i, j] = basis[each, j, i] = 1
-
-    def matrix(flat: Array) -> Array:
-        return np.tensordot(flat, basis, 1)
-
-    is_square = (i == j)[:, None, None]
+    halves = np.where(i == j, 0.5, 1.0)[:, None, None, None, None]
 
     def residuals(flat: Array) -> tuple[Array, Array] | None:
-        second = matrix(flat)
+        second = np.tensordot(flat, basis, 1)
         values = np.linalg.eigvalsh(second)
-        if not (values[0] > MARGIN and values[-1] < 1 - MARGIN):
+        if not 0 < values[0] <= values[-1] < 1:
             return None
-        solved = np.linalg.solve(second, third.reshape(n, -1))
-        pulled = np.tensordot(third, solved.reshape(n, n, n), (2, 0))
+        solved = np.linalg.solve(second, third.reshape(n, -1)).reshape(n, n, n)
         pairs = np.multiply.outer(second, second)
-        errors = pulled - fourth - pairs.transpose(0, 2, 1, 3) - pairs.transpose(0, 2, 3, 1)
+        errors = np.tensordot(third, solved, (2, 0)) - fourth - pairs.transpose(0, 2, 1, 3)
+        errors = errors - pairs.transpose(0, 2, 3, 1)
         # The derivative of the inverse, by an entry and its mirror image.
-        outer = solved[i][:, :, None] * solved[j][:, None, :]
-        by_inverse = np.where(is_square, outer, outer + outer.swapaxes(1, 2)).reshape(len(i), n, n, n, n)
-        by_pairs = basis[:, :, None, :, None] * second[None, None, :, None, :]
-        by_pairs = by_pairs + second[None, :, None, :, None] * basis[:, None, :, None, :]
-        derivatives = -(by_inverse + by_pairs + by_pairs.swapaxes(3, 4))
+        outer = halves * solved[i][:, :, :, None, None] * solved[j][:, None, None]
+        by_pairs = (
+            basis[:, :, None, :, None] * second[:, None] + second[:, None, :, None] * basis[:, None, :, None]
+        )
+        derivatives = -(outer + outer.transpose(0, 3, 4, 1, 2) + by_pairs + by_pairs.swapaxes(3, 4))
         return errors.ravel(), derivatives.reshape(len(basis), -1).T
 
     problems = [LeastSquares(residuals, share * np.eye(n)[i, j]) for share in SHARES]
-    problems.sort(key=lambda problem: problem.cost)
-    solved = [problem.minimise(max_iter=100, min_relative_gain=1e-14) for problem in problems[:N_SOLVED]]
-    return matrix(min(solved, key=lambda problem: problem.cost).point)
+    best = min(problems, key=lambda problem: problem.cost).minimise(max_iter=100, min_relative_gain=1e-14)
+    return np.tensordot(best.point, basis, 1)
 
 
-def _inside(cumulants: Cumulants, n_features: int, n_rows: float) -> tuple[Mixture, float]:
-    """Return the mixture of coordinates in the subspace, and its score.
-
-    The score is what a row gains on one Gaussian, in nats, if the mixture is true, less a penalty for small
-    weights: among few rows there is always a direction in which some are far out.
-    """
-    third = cumulants.third
-    second = _second_moments(third, cumulants.fourth)
-    weights, atoms = discrete_distribution(second, third)
-    penalty = n_features / n_rows * float(np.log(len(weights) * weights).sum())
-    score = _gain(Mixture(weights, atoms, _rest(second, len(weights)))) + penalty
-    weights = np.maximum(weights, MIN_WEIGHT)
+def _inside(within: CentralMoments) -> MixtureParameters:
+    """Return the mixture of coordinates in the subspace."""
+    third, fourth = _cumulants(within)
+    weights, atoms = discrete_distribution(_second_moments(third, fourth), third)
+    weights = np.maximum(weights, 1 / within.n_rows)
     weights = weights / weights.sum()
     atoms = atoms - weights @ atoms
-    return Mixture(weights, atoms, _rest((weights * atoms.T) @ atoms, len(weights))), score
+    values, vectors = np.linalg.eigh(np.eye(len(third)) - (weights * atoms.T) @ atoms)
+    covariance = (vectors * np.maximum(values, MIN_SIGNAL)) @ vectors.T
+    return MixtureParameters(weights, atoms, np.repeat(covariance[None], len(weights), axis=0))
 
 
-def _rest(second: Array, n_components: int) -> Array:
-    """Return I - M for each component, with eigenvalues above zero."""
-    values, vectors = np.linalg.eigh(np.eye(len(second)) - second)
-    covariance = (vectors * np.maximum(values, MIN_EIGENVALUE)) @ vectors.T
-    return np.repeat(covariance[None], n_components, axis=0)
+# --- the subspace of the sampling errors ----------------------------------------------------------
 
 
-def _gain(mixture: Mixture) -> float:
-    """Return E[log p(x) - log N(x; 0, I)] for x of the mixture, by a fixed rule of points."""
-    n_components, n_features = mixture.means.shape
-    root = np.linalg.cholesky(mixture.covariances[0])
-    points = (normal_points(n_features) @ root.T)[None] + mixture.means[:, None]
-    x = points.reshape(-1, n_features)
-    whitened = np.linalg.solve(root, np.concatenate([x, mixture.means]).T).T
-    x_white, means_white = whitened[: len(x)], whitened[len(x) :]
-    squares = ((x_white[:, None] - means_white) ** 2).sum(axis=2)
-    logits = np.log(mixture.weights) - 0.5 * squares - np.log(np.diag(root)).sum()
-    top = logits.max(axis=1)
-    log_ratio = top + np.log(np.exp(logits - top[:, None]).sum(axis=1)) + 0.5 * (x**2).sum(axis=1)
-    return float(mixture.weights @ log_ratio.reshape(n_components, -1).mean(axis=1))
-
-
-# --- weighting by sampling errors ---------------------------------------------------------------
-
-
-def _refine(cumulants: Cumulants, basis: Array, mixture: Mixture, n_rows: float) -> tuple[Mixture, float]:
-    """Return the mixture in all directions, after subspace and parameters were fitted to the moments."""
-    n_features, n_signal = basis.shape
-    within = cumulants.within(basis)
-    for _ in range(N_TURNS if n_features > n_signal and np.isfinite(n_rows) else 0):
-        mixture = _fit_weighted(within, mixture, n_rows).mixture
-        turned = _turned_subspace(cumulants, basis, within, mixture)
-        across = basis.T @ turned
-        matrices = across.T @ mixture.covariances @ across
-        mixture, basis = Mixture(mixture.weights, mixture.means @ across, matrices), turned
-        within = cumulants.within(basis)
-        if np.linalg.eigvalsh(mixture.covariances[0])[0] < MIN_EIGENVALUE:
-            mixture, _ = _inside(within, n_features, n_rows)
-    fit = _fit_weighted(within, mixture, n_rows)
-    return _in_all_directions(fit.mixture, basis), fit.mean_error
-
-
-def _in_all_directions(mixture: Mixture, basis: Array) -> Mixture:
-    """Return the mixture of all whitened coordinates, from that of those along a basis."""
-    weights = mixture.weights
-    atoms = mixture.means - weights @ mixture.means
-    second = (weights * atoms.T) @ atoms
-    largest = float(np.linalg.eigvalsh(second)[-1])
-    if largest > 1 - MIN_EIGENVALUE:
-        factor = (1 - MIN_EIGENVALUE) / largest
-        atoms, second = atoms * np.sqrt(factor), second * factor
-    covariance = np.eye(len(basis)) - basis @ second @ basis.T
-    return Mixture(weights, atoms @ basis.T, np.repeat(covariance[None], len(weights), axis=0))
-
-
-def _fit_weighted(within: Cumulants, mixture: Mixture, n_rows: float) -> MomentFit:
-    return fit_moments("tied", mixture, within.moments()[1:], 4, n_rows)
-
-
-def _turned_subspace(cumulants: Cumulants, basis: Array, within: Cumulants, mixture: Mixture) -> Array:
+def _turn_subspace(whitened: CentralMoments, basis: Array, mixture: MixtureParameters) -> Array:
     """Return the subspace after one step of generalised least squares.
 
     Directions across it are normal and independent of those inside: E[n y y] and the cumulants of n y y y are
     zero for the true subspace, and what they are observed to be says how to turn it.
     """
     n_signal = basis.shape[1]
-    table = monomial_table(n_signal, 3)
-    used = np.arange(table.starts[2], len(table))
-    moments = mixture_moments(mixture, 6)
-    covariance = moments[table.products[np.ix_(used, used)]] - np.outer(moments[used], moments[used])
-    linear = moments[table.products[np.ix_(used, np.arange(1, 1 + n_signal))]]
-    covariance = covariance - linear @ linear.T
+    used = np.r_[of_degree(n_signal, 2), of_degree(n_signal, 3)]
+    moments = (mixture.weights @ component_moments(mixture, 6))[product_positions(n_signal + 1, 3, 3)]
+    linear = moments[used, 1 : 1 + n_signal]
+    covariance = (
+        moments[np.ix_(used, used)] - np.outer(moments[used, 0], moments[used, 0]) - linear @ linear.T
+    )
     covariance += 1e-9 * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+    third, fourth = _cumulants(whitened)
+    pairs, triples = monomial_variables(n_signal, 2), monomial_variables(n_signal, 3)
+    third = np.einsum("abc,bi,cj->aij", third, basis, basis, optimize=True)[:, *pairs.T]
+    fourth = np.einsum("abcd,bi,cj,dk->aijk", fourth, basis, basis, basis, optimize=True)[:, *triples.T]
+    observed = np.hstack([third, fourth])
     # An orthonormal basis of the other directions.
     across = np.linalg.svd(basis, full_matrices=True)[0][:, n_signal:]
-    third = np.tensordot(np.tensordot(cumulants.third, basis, (2, 0)), basis, (1, 0))
-    fourth = np.tensordot(cumulants.fourth, basis, (3, 0))
-    fourth = np.tensordot(np.tensordot(fourth, basis, (2, 0)), basis, (1, 0))
-    pairs, triples = monomial_variables(n_signal, 2), monomial_variables(n_signal, 3)
-    outside = np.hstack([third[:, pairs[:, 0], pairs[:, 1]], fourth[:, *triples.T]])
-    inside = np.hstack([within.third[:, pairs[:, 0], pairs[:, 1]], within.fourth[:, *triples.T]])
-    weighted = np.linalg.solve(covariance, inside.T)
-    normal = inside @ weighted + 1e-12 * np.eye(n_signal)
-    slopes = np.linalg.solve(normal, weighted.T @ (across.T @ outside).T)
+    weighted = np.linalg.solve(covariance, (basis.T @ observed).T)
+    normal = basis.T @ observed @ weighted + 1e-12 * np.eye(n_signal)
+    slopes = np.linalg.solve(normal, weighted.T @ (across.T @ observed).T)
     return np.linalg.qr(basis + across @ slopes.T)[0]
-
-
-def _turn_tensor(tensor: Array, basis: Array) -> Array:
-    """Return a tensor in the coordinates of a basis, all slots."""
-    for _ in range(tensor.ndim):
-        tensor = np.tensordot(tensor, basis, axes=(0, 0))
-    return tensor

@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from apolar._core.arrays import Array
+from apolar._core.display import figures, with_error
 from apolar._core.files import atomic_file
-from apolar._core.numbers import figures, with_error
 from apolar.estimator import GaussianMixture
 from apolar.estimator.fitted import NOISE_LABEL
 from apolar.mixture.families import family

@@ -75,25 +75,20 @@ class _Simpler:
         Its rows.
     sample : Problem
         The same rows in the original problem.
-    n_candidates : int
-        How many of its candidates are starts of the original one.
     remark : str
         What was done, for the user.
     """
 
     data: Problem
     sample: Problem
-    n_candidates: int
     remark: str
 
     def starts(self, candidates: list[Fit], prior: Prior | None) -> list[Fit]:
-        """Return candidates of the simpler problem as starts: the M-steps from their responsibilities."""
-        starts = []
-        for candidate in candidates[: self.n_candidates]:
-            stats = self.sample.imputed().soft_stats(self.data.row_responsibilities(candidate.parameters)[0])
-            parameters = self.sample.m_step(stats, Prior() if prior is None else prior)
-            starts.append(Fit(parameters, candidate.start, skipped=(*candidate.skipped, self.remark)))
-        return starts
+        """Return the M-step from the responsibilities of the best candidate of the simpler problem."""
+        best = candidates[0]
+        stats = self.sample.imputed().soft_stats(self.data.row_responsibilities(best.parameters)[0])
+        parameters = self.sample.m_step(stats, Prior() if prior is None else prior)
+        return [Fit(parameters, best.start, skipped=(*best.skipped, self.remark))]
 
 
 def _simpler(
@@ -108,7 +103,7 @@ def _simpler(
         sample = data.subsample(2 * SETTINGS.sample_rows, rng)
         simple = _on_leading_directions(sample, n_components, rng)
         where = f"in the {simple.n_features} leading directions of the sparse rows."
-        return _Simpler(simple, sample, 1, f"Starts were looked for {where}")
+        return _Simpler(simple, sample, f"Starts were looked for {where}")
     if data.family.is_axis_aligned:
         return None
     if is_search and data.n_features > SETTINGS.max_columns:
@@ -119,13 +114,13 @@ def _simpler(
     else:
         return None
     sample = data.subsample(SETTINGS.sample_rows, rng)
-    simple = Problem(sample.rows, data.family.without_correlations, threads=data.threads)
+    simple = Problem(sample.rows, data.family.with_axes(1), threads=data.threads)
     if data.is_rounded:
         simple = simple.replace(measurement=data.measurement)
     if data.has_noise:
         simple = with_noise_component(simple, data.noise_share)
     remark = f"Starts were looked for among diagonal covariances: {reason}."
-    return _Simpler(simple, sample, SETTINGS.kept, remark)
+    return _Simpler(simple, sample, remark)
 
 
 def _has_few_distinct_rows(data: Problem) -> bool:
@@ -133,7 +128,7 @@ def _has_few_distinct_rows(data: Problem) -> bool:
     rows = data.rows
     if rows.is_distributed or rows.device_template is not None or data.n_rows > 2 * SETTINGS.sample_rows:
         return False
-    return not data.has_distinct_rows(data.n_features + 2)
+    return data.distinct().n_rows < data.n_features + 2
 
 
 def _on_leading_directions(data: Problem, n_components: int, rng: np.random.Generator) -> Problem:
@@ -153,4 +148,4 @@ def _on_leading_directions(data: Problem, n_components: int, rng: np.random.Gene
         for block, _ in rows.read(rows.chunk_rows(n_directions))
     ]
     projected = open_rows(np.concatenate(parts), data.row_weights())
-    return Problem(projected, data.family.as_spherical, threads=data.threads)
+    return Problem(projected, data.family.with_axes(0), threads=data.threads)

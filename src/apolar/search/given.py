@@ -209,7 +209,7 @@ def requested_candidates(
             return [Fit(parameters, "given", is_from_all_rows=True)]
         answer = init_params(X, n_components, np.random.RandomState(rng.integers(2**31)))
         name = getattr(init_params, "__name__", "callable")
-        if isinstance(answer, SphericalMixture):
+        if isinstance(answer, SphericalMixture) and answer.covariance_type == "spherical":
             shape, expected = answer.means.shape, (n_components, data.n_features)
             if shape != expected:
                 raise ValueError(

@@ -321,8 +321,7 @@ def merged_stats(data: Problem, parameters: WhitenedParameters, n_components: in
 
 def untied_stats(data: Problem, parameters: WhitenedParameters) -> SufficientStats:
     """Return the expected statistics of the rows under one mixture, as of the family without sharing."""
-    family = data.family
-    return family.untied.moments(family.without_sharing(parameters[None]))[0] * data.weight
+    return data.family.moments(parameters) * data.weight
 
 
 def mixture_distances(family: Family, first: SufficientStats, second: SufficientStats) -> Array:

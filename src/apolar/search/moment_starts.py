@@ -11,16 +11,14 @@ from apolar._core.settings import SETTINGS
 from apolar.data.rows import Divided
 from apolar.em.problem import Problem
 from apolar.em.whitening import diagonal_covariance
-from apolar.mixture import SphericalMixture
-from apolar.mixture.families import Family, Invariance
+from apolar.mixture import MomentMixture
+from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, batch
 from apolar.mixture.prior import Prior
 from apolar.moments import central_moments, signal_moments
 from apolar.moments.sketch import ORDER_FOR
-from apolar.recovery.diagonal import is_identified
-from apolar.recovery.families import family_mixture
+from apolar.recovery.family_mixtures import family_mixture, is_identified
 from apolar.recovery.from_moments import mixture_of_signal
-from apolar.recovery.moment_mixture import MomentMixture
 
 
 def from_moments(
@@ -59,7 +57,7 @@ def from_moments(
     # Others have third powers that underflow or overflow.
     is_in_range = least > 1e-60 and most < 1e60
     rows, covariance = source.rows, None if len(source.far_rows) else source.scale
-    if data.family.whitened_by is not Invariance.SCALING or not is_in_range:
+    if data.family.n_axes > 0 or not is_in_range:
         units = np.broadcast_to(data.whitening.deviations, data.n_features)
         rows = rows.transform(Divided(units))
         covariance = None if covariance is None else covariance.divided(units)
@@ -69,13 +67,13 @@ def from_moments(
     return whitened_spherical(data, mixture_of_signal(signal, refine=refine), units)
 
 
-def whitened_spherical(data: Problem, mixture: SphericalMixture, units: Array) -> WhitenedParameters:
+def whitened_spherical(data: Problem, mixture: MomentMixture, units: Array) -> WhitenedParameters:
     """Return a spherical mixture of the data divided by `units` in whitened coordinates.
 
     Parameters
     ----------
     data : Problem
-    mixture : SphericalMixture
+    mixture : MomentMixture
     units : ndarray, shape (n_features,)
         All the same where whitening is division by one number.
 

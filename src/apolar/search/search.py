@@ -90,13 +90,11 @@ def best_fit(
     for _ in range(start.n_init):
         candidates = [as_start_on(data, candidate) for candidate in start.draw(rng)]
         drawn += candidates
-        used = prior.conjugate if prior is not None and candidates[0].has_long_tails else prior
-        for candidate in _contenders(data, candidates, used, max_iter):
-            stop = Stop(max_iter, gain=tol)
-            (result,) = run(data, [candidate], used, stop, callback=callback, checked_on=sample)
-            best = result if best is None or is_better(result, best) else best
-            if result.status is FitStatus.STOPPED:
-                break
+        used = prior.of_strength(0.0) if prior is not None and candidates[0].has_long_tails else prior
+        start_of_all = _near_optimum_of_all(data, candidates[0], used, max_iter)
+        stop = Stop(max_iter, gain=tol)
+        (result,) = run(data, [start_of_all], used, stop, callback=callback, checked_on=sample)
+        best = result if best is None or is_better(result, best) else best
         if result.status is FitStatus.STOPPED:
             break
     assert best is not None
@@ -104,8 +102,8 @@ def best_fit(
     return replace(best, skipped=tuple(skipped)), drawn
 
 
-def is_better(fit: Fit, other: Fit, least: float = 0.0) -> bool:
-    """Return whether a fit is better by more than `least` and rounding; of equal ones the first is kept."""
+def is_better(fit: Fit, other: Fit) -> bool:
+    """Return whether a fit is better by more than rounding; of equal ones the first is kept."""
     if (fit.evidence is None) == (other.evidence is None):
         (is_full, score), (other_is_full, other_score) = fit.rank, other.rank
         if is_full != other_is_full:
@@ -113,24 +111,20 @@ def is_better(fit: Fit, other: Fit, least: float = 0.0) -> bool:
     else:
         # In one of two searches the tails seemed long: only the likelihood is known of both.
         score, other_score = fit.log_likelihood, other.log_likelihood
-    return score > other_score + max(least, 1e-12 * abs(other_score))
+    return score > other_score + 1e-12 * abs(other_score)
 
 
-def _contenders(data: Problem, candidates: list[Fit], prior: Prior | None, max_iter: int) -> list[Fit]:
-    """Return the candidates to run on all rows: of many rows one, the best on the largest sample of them."""
-    chosen = [candidates[0], *(other for other in candidates[1:] if other.is_contender)]
-    n_parameters = data.family.n_parameters(chosen[0].parameters.n_components, data.n_features)
+def _near_optimum_of_all(data: Problem, start: Fit, prior: Prior | None, max_iter: int) -> Fit:
+    """Return a start after runs on growing samples of many rows, so that few passes over all are left."""
+    n_parameters = data.family.n_parameters(start.parameters.n_components, data.n_features)
     steps, step = [], SETTINGS.growth
     while data.n_rows // step >= max(2 * SETTINGS.sample_rows, SETTINGS.approach_rows * n_parameters):
         steps.append(step)
         step *= SETTINGS.growth
-    if not steps or (len(chosen) == 1 and chosen[0].is_from_all_rows):
-        return chosen
-    for step in reversed(steps):
-        sample = data.systematic_sample(step)
-        n_passes = min(max_iter, SETTINGS.sample_passes)
-        chosen = run(sample, chosen, prior, Stop(n_passes, gain=SETTINGS.sample_tolerance))
-    return [max(chosen, key=lambda candidate: candidate.rank)]
+    for step in [] if start.is_from_all_rows else reversed(steps):
+        stop = Stop(min(max_iter, SETTINGS.sample_passes), gain=SETTINGS.sample_tolerance)
+        (start,) = run(data.replace(rows=data.rows.systematic_sample(step)), [start], prior, stop)
+    return start
 
 
 def race(problem: Problem, starts: list[Fit], prior: Prior) -> list[Fit]:
@@ -191,26 +185,24 @@ def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.ran
     candidates : list of Fit
         Optima on the rows of the search. Each lists the starts that were skipped.
     """
-    search = Search(data, n_components, Prior() if prior is None else prior, rng)
+    search = SampleSearch(data, n_components, Prior() if prior is None else prior, rng)
     starts, skipped = search.starts()
     ranked = search.after_short_runs(starts)
     finalists = search.finalists(ranked)
     # Beside noise all starts may have left the same cluster to it.
     if data.has_noise or not (n_components == 1 or search.starts_agree):
         finalists = search.after_split_and_merge(finalists)
-    if search.is_on_sample and n_components > 1:
-        moments = [start for start in starts if start.start == "moments"]
-        finalists = search.ranked_on_other_rows([*finalists, *moments])
-        contenders = [fit for fit in finalists if fit.is_contender]
-        larger = search.with_more_rows() if contenders else None
+    if search.is_on_sample and n_components > 1 and not search.starts_agree:
+        larger = search.with_more_rows()
         if larger is not None:
-            # Where a sample cannot tell the contenders apart, the best optimum may be none of theirs.
-            finalists = larger.optima([finalists[0], *contenders])
+            # The best optimum of all rows may be none of those of the sample. Moments are those of all rows.
+            moments = [start for start in starts if start.start == "moments"]
+            finalists = larger.optima([*finalists[: SETTINGS.kept], *moments])
             finalists = larger.after_split_and_merge(finalists, n_rounds=1)
     return [replace(fit, skipped=skipped, has_long_tails=search.has_long_tails) for fit in finalists]
 
 
-class Search:
+class SampleSearch:
     """The steps of the portfolio.
 
     Parameters
@@ -249,12 +241,12 @@ class Search:
         # The mixtures at which runs began and ended: arrays of their sufficient statistics.
         self.visited: list[Array] = []
 
-    def with_more_rows(self) -> Search | None:
-        """Return the search on a larger sample; None if it would cost too much."""
-        n_rows = min(SETTINGS.growth * self.n_drawn, self.data.n_rows)
-        if n_rows * self.n_parameters > SETTINGS.max_work:
+    def with_more_rows(self) -> SampleSearch | None:
+        """Return the search on twice as many rows; None if it would cost too much."""
+        n_rows = min(2 * self.n_drawn, self.data.n_rows)
+        if self.n_drawn * self.n_parameters > SETTINGS.work:
             return None
-        return Search(self.data, self.n_components, self.prior, self.rng, n_rows)
+        return SampleSearch(self.data, self.n_components, self.prior, self.rng, n_rows)
 
     def starts(self) -> tuple[list[Fit], tuple[str, ...]]:
         """Return the starts of the search, and those that were skipped, with the reason.
@@ -284,7 +276,7 @@ class Search:
         """Return the starts after short runs, the best first."""
         ranked = race(self.sample, starts, self.prior)
         if self.prior.compares_by_evidence and has_long_tails(self.sample, ranked[0].parameters):
-            self.has_long_tails, self.prior = True, self.prior.conjugate
+            self.has_long_tails, self.prior = True, self.prior.of_strength(0.0)
             ranked = race(self.sample, starts, self.prior)
         scores = np.array([fit.log_likelihood for fit in ranked])
         n_agreeing = np.count_nonzero(scores > scores.max() - SETTINGS.same_optimum)
@@ -308,7 +300,7 @@ class Search:
             if len(optima) == most or self._is_visited(start):
                 continue
             fit = approach(self.sample, start, self.prior, SETTINGS.sample_passes, SETTINGS.sample_tolerance)
-            optima.append(replace(fit, is_contender=False))
+            optima.append(fit)
             self.visited += [untied_stats(self.sample, each.parameters).array for each in (start, fit)]
         return _best_first(optima)
 
@@ -332,30 +324,6 @@ class Search:
                 break
         return finalists
 
-    def ranked_on_other_rows(self, candidates: list[Fit]) -> list[Fit]:
-        """Return the candidates with the best one first, on other rows than those of the sample.
-
-        The start from the moments of all rows is among them: good moments are nearer to the optimum on all
-        rows than any fit to a sample. Candidates whose likelihood is lower by no more than chance may be the
-        best on all rows, and are marked as contenders, unless all starts lead to one optimum.
-        """
-        others = self.data.subsample(SETTINGS.sample_rows, self.rng)
-        weights = others.row_weights()
-        densities = [
-            np.asarray(others.row_responsibilities(candidate.parameters)[1]) for candidate in candidates
-        ]
-        means = np.array([np.average(density, weights=weights) for density in densities])
-        best = int(np.argmax(np.where(np.isfinite(means), means, -np.inf)))
-        rivals: list[int] = []
-        for i in map(int, np.argsort(-means, kind="stable")):
-            gaps = densities[best] - densities[i]
-            error = float(np.std(gaps)) / np.sqrt(len(gaps))
-            is_near = means[best] - means[i] < SETTINGS.chance_errors * error
-            if i != best and is_near and len(rivals) < SETTINGS.kept:
-                rivals.append(i)
-        order = [best, *rivals, *(i for i in range(len(candidates)) if i != best and i not in rivals)]
-        return [replace(candidates[i], is_contender=i in rivals and not self.starts_agree) for i in order]
-
     def _split_and_merged(self, best: Fit) -> list[Fit]:
         """Return mixtures reached from a candidate by adding a component and then merging two."""
         sample, prior = self.sample, self.prior
@@ -368,7 +336,7 @@ class Search:
             merged += [stats.array for stats in merged_pairs(completed, fit.parameters, SETTINGS.kept)]
             merged += [stats.array for stats in dropped_stats(completed, fit.parameters, SETTINGS.kept)]
         # The short runs that follow adapt the prior.
-        starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
+        starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.of_strength(0.0))
         fits = [Fit(starts[i], name) for i in range(len(merged))]
         return race(sample, fits, prior)
 

@@ -154,7 +154,7 @@ def _families_of_runs(family: Family, n_runs: int) -> list[tuple[Family, int]]:
     shape, a common shape would spread each of them over several components. If only a part of the
     covariances is shared, one run shares all of them: its optimum is one of a family that this one contains.
     """
-    n_untied = n_runs // 2 if family.shares_parameters else 0
+    n_untied = n_runs // 2 if family.shared else 0
     n_tied = 1 if family.shares_part and n_runs > 2 else 0
     runs = [(family, n_runs - n_untied - n_tied), (family.untied, n_untied)]
     return [*runs, (family.tied, n_tied)] if family.shares_part else runs
@@ -170,7 +170,7 @@ def merged_runs(
     n_common = min(len(stats) for stats in seeded)
     merged_seeds = [greedily_merged_stats(family.untied, stats, n_common) for stats in seeded]
     # The short runs that follow adapt the prior.
-    starts = family.m_step(_stack_stats(merged_seeds), prior.conjugate)
+    starts = family.m_step(_stack_stats(merged_seeds), prior.of_strength(0.0))
     seeds = [Fit(starts[i], "overseed") for i in range(n_runs)]
     runs = run(data, seeds, prior, Stop(SETTINGS.short_steps), is_scored=False)
     merged = [merged_stats(data, each.parameters, n_components) for each in runs]
@@ -217,7 +217,7 @@ def from_hierarchical_clusters(
     data = data.imputed()
     if data.n_rows > SETTINGS.max_tree_rows:
         data = data.taken(np.sort(rng.choice(data.n_rows, SETTINGS.max_tree_rows, replace=False)))
-    criterion, n_clusters = data.family.as_spherical.code, min(n_components, data.n_rows)
+    criterion, n_clusters = data.family.with_axes(0).code, min(n_components, data.n_rows)
     labels = merge_tree(data.standardised, criterion, sizes=data.row_weights()).labels(n_clusters)
     stats = data.hard_stats(labels, n_clusters)
     return data.family.m_step(resized_stats(data, stats, n_components), prior)

@@ -17,10 +17,9 @@ from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
 from apolar.data import ArrayRows, Rows
 from apolar.em.result import FitStatus, in_canonical_order
-from apolar.em.row_scale import column_units, find_far_rows, is_host_array
+from apolar.em.whitening import column_units, find_far_rows, is_host_array
 from apolar.estimator import GaussianMixture
 from apolar.estimator.fit import check_memory
-from apolar.estimator.fit_warnings import few_rows_seen, warn_of_constant_columns, warn_of_far_rows
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import (
     allows_rounding,
@@ -31,10 +30,11 @@ from apolar.estimator.inputs import (
     open_input,
     weighted_rows,
 )
+from apolar.estimator.summary import few_rows_seen, warn_of_constant_columns, warn_of_far_rows
 from apolar.mixture.families import FAMILIES, UNIVARIATE, Family, family
 from apolar.moments.covariance import RowMoments, is_constant, row_moments
 from apolar.scores import CRITERIA, criterion_title
-from apolar.selection.grid import Callback, Candidate, Grid, Optimum, Task
+from apolar.selection.grid import Callback, Candidate, CandidateGrid, Optimum, Task
 from apolar.selection.selection_table import Row, Selection, reason
 
 __all__ = ["Row", "Selection", "select"]
@@ -154,7 +154,7 @@ def select(
         check_memory(fitted_family, max(numbers), rows.n_features)
     candidates = [Candidate(kind, number) for kind in by_family for number in numbers]
     with one_blas_thread():
-        grid = Grid(task, candidates)
+        grid = CandidateGrid(task, candidates)
         grid.run()
         table, models = [], {}
         for each in candidates:
@@ -196,7 +196,7 @@ def default_kinds(n_features: int) -> tuple[str, ...]:
     return tuple(
         kind.name
         for kind in every
-        if n_features <= SETTINGS.max_columns or kind.is_axis_aligned or not kind.shares_parameters
+        if n_features <= SETTINGS.max_columns or kind.is_axis_aligned or not kind.shared
     )
 
 

@@ -33,7 +33,7 @@ from apolar.search.proposals import with_one_more
 from apolar.search.search import approach, is_better, one_component, portfolio, race
 from apolar.selection.shared_starts import FORMS, PLAIN_TREE, SharedStarts
 
-__all__ = ["NO_MAXIMUM", "Callback", "Candidate", "Grid", "Optimum", "Task", "contains"]
+__all__ = ["NO_MAXIMUM", "Callback", "Candidate", "CandidateGrid", "Optimum", "Task", "contains"]
 
 Callback = Callable[[str, int, int], object]
 """Takes what is done, how many candidates are done with it, and how many are to be."""
@@ -113,7 +113,7 @@ class Task:
         return with_noise_component(problem, model.noise) if model.noise else problem
 
 
-class Grid:
+class CandidateGrid:
     """The fits of many candidates, on a sample of the rows if there are many, and then on all rows.
 
     Parameters
@@ -357,7 +357,7 @@ class Grid:
         starts. The best of them is run to its end; the next ones only if a component of it collapses.
         """
         prior = self.task.prior
-        conjugate = Prior() if prior is None else prior.conjugate
+        conjugate = Prior() if prior is None else prior.of_strength(0.0)
         ranked = race(problem, starts, conjugate)
         # Of those that are equally high, one.
         gaps = np.diff([fit.log_likelihood for fit in ranked], prepend=np.inf)

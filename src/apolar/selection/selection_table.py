@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from apolar._core.tables import html_table, text_table
+from apolar._core.display import html_table, text_table
 from apolar.estimator import GaussianMixture
 from apolar.scores import CRITERIA, criterion_title
 

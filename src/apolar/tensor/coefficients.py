@@ -77,11 +77,12 @@ def representable(coefficients: Array) -> Array:
 
 def multinomials(dim: int, order: int, values: Array) -> Array:
     """Return binom(d, a) of all monomials: integers of any size for fractions, else floats."""
-    return _exact_multinomials(dim, order) if values.dtype == object else monomials.multinomials(dim, order)
+    return exact_multinomials(dim, order) if values.dtype == object else monomials.multinomials(dim, order)
 
 
 @lru_cache(maxsize=64)
-def _exact_multinomials(dim: int, order: int) -> Array:
+def exact_multinomials(dim: int, order: int) -> Array:
+    """Return binom(d, a) of all monomials as integers of any size."""
     table = monomials.exponents(dim, order).tolist()
     return np.array([factorial(order) // prod(map(factorial, row)) for row in table], dtype=object)
 

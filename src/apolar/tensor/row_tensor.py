@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import array_api_compat
 import numpy as np
 from scipy import sparse
 
@@ -18,7 +17,6 @@ from apolar._core.namespaces import (
     is_dask,
     is_device_array,
     namespace,
-    positions_to_device_of,
     to_device_of,
     to_numpy,
 )
@@ -167,7 +165,7 @@ class RowTensor(Form):
         point, times = self._filling(x, times)
         if np.iscomplexobj(point):
             raise ValueError("contract takes one real point: rows are real.")
-        filled = (*self.filled, (_device_copies(point), times))
+        filled = (*self.filled, (DeviceCopies(point), times))
         order = self.order - times
         sizes = _measure_rows(self.parts, order, filled, is_finite=True)
         return RowTensor(order, self.parts, self.factor, filled, sizes)
@@ -176,7 +174,7 @@ class RowTensor(Form):
         """Return contractions with points: two products with the matrix of the rows."""
         n_monomials = monomials.n_monomials(self.dim, left)
         fits_in_memory(len(points) * n_monomials, "The contraction", "contract fewer points at a time")
-        contract = functools.partial(_contraction, _device_copies(points.T), self.order - left, left)
+        contract = functools.partial(_contraction, DeviceCopies(points.T), self.order - left, left)
         return self.factor * self._sum(contract, 2 * len(points) + (n_monomials if left > 1 else 0))
 
     def to_tensor(self) -> SymmetricTensor:
@@ -199,7 +197,7 @@ class RowTensor(Form):
         matrix = numeric_array(matrix, "matrix")
         if matrix.ndim != 2 or matrix.shape[0] != self.dim or matrix.shape[1] == 0 or np.iscomplexobj(matrix):
             raise ValueError(f"matrix must be real, of shape ({self.dim}, new_dim); got {matrix.shape}.")
-        return self._formed(_device_copies(matrix), matrix.shape[1])
+        return self._formed(DeviceCopies(matrix), matrix.shape[1])
 
     def _formed(self, matrix: DeviceCopies | None, dim: int) -> SymmetricTensor:
         n_working = 2 * monomials.n_monomials(dim, self.order - 1) + dim
@@ -284,12 +282,12 @@ class RowTensor(Form):
 
         For positive weights and even orders this is the tensor contracted with identity matrices.
         """
-        moment = functools.partial(_second_moment, self.order, _device_copies(basis))
+        moment = functools.partial(_second_moment, self.order, DeviceCopies(basis))
         return self.factor * self._sum(moment, 2 * basis.shape[1], is_signed=False)
 
     def share_outside(self, basis: Array) -> float:
         """Return the root of the share of ``sum_n |x_n|^2`` outside the span of orthonormal columns."""
-        outside = functools.partial(_outside, _device_copies(basis))
+        outside = functools.partial(_outside, DeviceCopies(basis))
         squares = self._sum(outside, 0, is_signed=False)
         return float(np.sqrt(squares / self.sizes.squares)) if self.sizes.squares else 0.0
 
@@ -390,7 +388,7 @@ def _second_moment(order: int, basis: DeviceCopies, block: Any, weights: Any) ->
     """Return the sum of |w_n| |x_n|^(d-2) x_n (x_n . b) for the columns b of a basis."""
     sizes = _row_sizes(order - 2, block, weights)
     coordinates = _product(block, basis.to_device_of(block))
-    return (_product(block.T, coordinates * _to_device_of(sizes, block)[:, None]),)
+    return (_product(block.T, coordinates * to_device_of(sizes, block)[:, None]),)
 
 
 def _outside(basis: DeviceCopies, block: Any, _: Any) -> tuple[float]:
@@ -429,7 +427,7 @@ def _monomials(block: Any, degree: int) -> Any:
     if isinstance(block, np.ndarray):
         return monomials.monomial_values(block, degree)
     xp = namespace(block)
-    variables = positions_to_device_of(monomials.monomial_variables(block.shape[1], degree), block)
+    variables = to_device_of(monomials.monomial_variables(block.shape[1], degree), block)
     values = xp.take(block, variables[:, 0], axis=1)
     for slot in range(1, degree):
         values = values * xp.take(block, variables[:, slot], axis=1)
@@ -449,16 +447,3 @@ def _copies_on_host(block: Any, weights: Any) -> tuple[Array, Array | None]:
     """Return the rows of a block and their weights in new arrays of the host."""
     points = block.toarray() if sparse.issparse(block) else np.array(to_numpy(block))
     return points, None if weights is None else np.array(to_numpy(weights))
-
-
-def _device_copies(values: Array) -> DeviceCopies:
-    """Return real or complex values of the host that are copied to a device once."""
-    return DeviceCopies(values, _to_device_of)
-
-
-def _to_device_of(values: Any, array: Any) -> Any:
-    """Return real or complex values of the host on the device of an array."""
-    if isinstance(array, np.ndarray) or sparse.issparse(array) or not np.iscomplexobj(values):
-        return to_device_of(values, array)
-    xp = namespace(array)
-    return xp.asarray(np.array(values), dtype=xp.complex128, device=array_api_compat.device(array))

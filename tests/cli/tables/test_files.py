@@ -53,8 +53,8 @@ def test_other_columns_are_refused(write, said):
     write("a,b\n1,2\n3,4\n", "one.csv")
     write("a,c\n1,2\n3,4\n", "two.csv")
     assert said("one.csv", "two.csv") == (
-        "two.csv has other columns than one.csv: it has no 'b' and only it has 'c'. Give files with the "
-        "same columns, or choose columns with --columns."
+        "two.csv has other columns than one.csv: they differ in 'b' and 'c'. Give files with the same "
+        "columns, or choose columns with --columns."
     )
     assert read_table(["one.csv", "two.csv"], columns=["a"]).X[:, 0].tolist() == [1, 3, 1, 3]
 

@@ -77,6 +77,7 @@ def test_other_names(name):
 def test_a_few_consecutive_integers_may_be_measurements():
     rng = np.random.default_rng(0)
     assert found(np.column_stack([rng.standard_normal(10), np.arange(10)])) == []
+    assert found(np.column_stack([rng.standard_normal(11), np.arange(11)])) == [(1, "row numbers")]
 
 
 def test_few_values(measured):
@@ -123,7 +124,7 @@ def test_copies(measured):
 
 
 def test_copies_among_many_columns(measured, monkeypatch):
-    monkeypatch.setattr(findings, "MAX_CORRELATED", 1)
+    monkeypatch.setattr(findings, "SAMPLE_ROWS", 1)
     assert found(with_column(measured, measured[:, 0])) == [(2, "duplicate")]
     assert found(with_column(measured, 2 * measured[:, 0])) == []
 

@@ -36,8 +36,7 @@ def test_a_fit_is_that_of_the_rows_in_memory(kind):
         assert getattr(ours, name)(lazy) == pytest.approx(getattr(theirs, name)(X), rel=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["diag", "tied", "tied_spherical"])
-@pytest.mark.parametrize("n_rows", [900, 6000])
+@pytest.mark.parametrize(("kind", "n_rows"), [("diag", 900), ("tied", 6000), ("tied_spherical", 900)])
 @pytest.mark.usefixtures("synchronous")
 def test_few_rows_and_other_families(kind, n_rows):
     X = rows_of_block(n_rows, 1)
@@ -66,9 +65,12 @@ def test_a_dataframe_with_a_column_of_weights():
 
 
 @pytest.mark.parametrize(
-    "form", ["array in memory", "same chunks", "other chunks", "unknown chunks", "series"]
+    ("form", "unknown"),
+    [
+        *(("array in memory", True), ("same chunks", False), ("other chunks", False)),
+        *(("unknown chunks", True), ("series", True), ("series", False)),
+    ],
 )
-@pytest.mark.parametrize("unknown", [False, True])
 @pytest.mark.usefixtures("synchronous")
 def test_weights_of_every_form(form, unknown):
     X = rows_of_block(1200, 3)
@@ -196,7 +198,7 @@ def test_starts_that_are_given():
 
 
 @pytest.mark.usefixtures("synchronous")
-def test_selection():
+def test_selection_and_errors_of_estimates():
     X = rows_of_block(900, 19)
     lazy = da.from_array(X, chunks=(300, 4))
     ours, theirs = (select(rows, (2, 3), ("spherical", "diag"), random_state=0) for rows in (lazy, X))
@@ -205,12 +207,7 @@ def test_selection():
         np.testing.assert_allclose([our_row.bic, our_row.icl], [their_row.bic, their_row.icl], rtol=1e-9)
     with pytest.raises(ValueError, match="leave n_jobs out"):
         select(lazy, (2, 3), n_jobs=2)
-
-
-@pytest.mark.usefixtures("synchronous")
-def test_standard_errors():
-    X = rows_of_block(900, 20)
-    lazy, fitted = da.from_array(X, chunks=(300, 4)), model().fit(X)
+    fitted = model().fit(X)
     ours, theirs = fitted.standard_errors(lazy), fitted.standard_errors(X)
     np.testing.assert_allclose(ours.means, theirs.means, rtol=1e-6)
     ours, theirs = (fitted.bootstrap(rows, n_resamples=2) for rows in (lazy, X))
@@ -227,3 +224,23 @@ def test_workers_use_the_kernels_of_this_processor_in_one_thread(client):
     # A worker limits BLAS to its own threads, of which it has one here.
     kernels, n_threads = client.submit(kernels_in_use).result(), client.submit(default_threads).result()
     assert (kernels, n_threads) == (kernels_in_use(), 1)
+
+
+@pytest.mark.parametrize("kind", ["spherical", "full"])
+@pytest.mark.usefixtures("synchronous")
+def test_a_fit_with_noise_is_that_of_the_rows_in_memory(kind):
+    X = rows_of_block(3000, 0)
+    rng = np.random.default_rng(0)
+    X = np.vstack([X, rng.uniform(X.min(axis=0) - 3, X.max(axis=0) + 3, (200, X.shape[1]))])
+    X = X[rng.permutation(len(X))]
+    lazy = da.from_array(X, chunks=(700, X.shape[1]))
+    settings = {"covariance_type": kind, "noise": True}
+    ours, theirs = model(**settings).fit(lazy), model(**settings).fit(X)
+    assert_same_mixture(ours, theirs)
+    assert ours.noise_weight_ == pytest.approx(theirs.noise_weight_, rel=1e-6)
+    predicted = ours.predict(lazy).compute()
+    np.testing.assert_array_equal(predicted, theirs.predict(X))
+    assert -1 in predicted
+    probabilities = ours.predict_proba(lazy)
+    assert probabilities.shape == theirs.predict_proba(X).shape
+    np.testing.assert_allclose(probabilities.compute(), theirs.predict_proba(X), atol=CLOSE)

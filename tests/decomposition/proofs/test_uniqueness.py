@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from apolar.decomposition.proofs import modular
-from apolar.decomposition.proofs.uniqueness import PowerRanks, uniqueness
+from apolar.decomposition.proofs.uniqueness import uniqueness
 from apolar.tensor import n_monomials
 
 
@@ -142,18 +141,3 @@ def test_terms_that_are_zero_are_not_judged():
     assert uniqueness(np.array([1.0, 0.0]), np.eye(2), 3)[0] is None
     assert uniqueness(np.ones(2), np.array([[1.0, 0.0], [0.0, 0.0]]), 3)[0] is None
     assert uniqueness(np.ones(0), np.zeros((0, 2)), 3)[0] is True
-
-
-def test_many_terms_are_not_tried():
-    unique, by = of_points(random_points(600, 60, 0), 4)
-    assert unique is None
-    assert "500" in by
-
-
-def test_kruskal_ranks_of_powers_are_bounds_from_below():
-    # Four of five points in a plane: any three are independent but not any four, and squares are.
-    points = np.array([[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [1, 1, 1, 0], [0, 0, 0, 1]])
-    ranks = PowerRanks(modular.residues(points))
-    assert ranks.kruskal(1) == 3
-    assert ranks.kruskal(2) == 5
-    assert ranks.independent_from == 2

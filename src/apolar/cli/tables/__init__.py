@@ -295,7 +295,8 @@ class _Rows:
     @property
     def numbers(self) -> Array:
         """The numbers of the rows that stay, from zero: int64, shape (n_rows,)."""
-        return np.flatnonzero(np.concatenate(self.is_complete)) if self.drops else np.arange(self.n_rows)
+        is_kept = np.concatenate(self.is_complete) | (not self.drops)
+        return np.flatnonzero(is_kept)
 
     def read(self, content: Content, choice: ColumnChoice, names: tuple[str, ...]) -> Iterator[Array]:
         """Yield the rows of a file that stay, some at a time."""
@@ -305,7 +306,7 @@ class _Rows:
         for frame, places in content.frames(positions):
             values = self._parse(content, frame[:, : len(names)], places, names)
             is_missing = np.isnan(values)
-            is_complete = ~is_missing.any(axis=1)
+            is_complete = np.count_nonzero(is_missing, axis=1) == 0
             self.n_missing = self.n_missing + np.count_nonzero(is_missing, axis=0)
             self.is_complete.append(is_complete)
             if not is_complete.all() and not self.first_incomplete:
@@ -325,14 +326,12 @@ class _Rows:
         if is_wrong.any():
             row, i = np.argwhere(is_wrong)[0].tolist()
             where = content.name, content.unit, places[row], names[i]
-            raise TableError(not_a_number(*where, frame[row, i], content.parse.decimal))
+            raise TableError(not_a_number(*where, frame.row(row)[i], content.parse.decimal))
         if len(self.missing_numbers):
             values[np.isin(values, self.missing_numbers)] = np.nan
-        with np.errstate(over="ignore", invalid="ignore"):
-            may_be_infinite = not np.isfinite(values.sum())
-        infinite = np.argwhere(np.isinf(values)) if may_be_infinite else ()
-        if len(infinite):
-            row, i = infinite[0]
+        is_infinite = np.isinf(values)
+        if is_infinite.any():
+            row, i = np.argwhere(is_infinite)[0].tolist()
             raise TableError(
                 f"{content.name}, {content.unit} {places[row]:,}, column {quote(names[i])}: the number "
                 "is infinite or too large. Correct it, or leave the cell empty and use --drop-missing."
@@ -344,8 +343,8 @@ class _Rows:
         if not self.n_rows:
             raise TableError(f"{source} has no rows: at least two are needed.")
         if self.first_incomplete and not (self.drops or self.keeps):
-            n_incomplete = self.n_rows - np.count_nonzero(np.concatenate(self.is_complete))
-            holed = [quote(names[i]) for i in np.flatnonzero(self.n_missing)]
+            n_incomplete = int(np.count_nonzero(~np.concatenate(self.is_complete)))
+            holed = [quote(names[i]) for i in np.flatnonzero(self.n_missing).tolist()]
             raise TableError(
                 f"{source}: {count_noun(n_incomplete, 'row')} with missing values, in {join_list(holed)}; "
                 f"the first is {self.first_incomplete}. Fill them in, or leave such rows out with "

@@ -249,7 +249,8 @@ def describe_columns(
         elif not n_present[i]:
             columns.append(Column(name, "nothing"))
         else:
-            present = [(below[at][0], below[at][1][i].strip()) for at in np.flatnonzero(is_present[:, i])]
+            places = np.flatnonzero(is_present[:, i]).tolist()
+            present = [(below[at][0], below[at][1][i].strip()) for at in places]
             wrong = is_wrong[is_present[:, i], i]
             columns.append(_describe_text(source, unit, name, present, wrong, parse.decimal))
     numbers = [row[0].strip() for _, row in below]
@@ -422,13 +423,11 @@ def match_columns(first: Content, choice: ColumnChoice, other: Content, *, must_
     """
     names, others = ([column.name for column in content.columns] for content in (first, other))
     if must_agree and sorted(names) != sorted(others):
-        missing = [quote(name) for name in names if name not in set(others)]
-        further = [quote(name) for name in others if name not in set(names)]
-        parts = [f"it has no {join_list(missing)}"] if missing else []
-        parts += [f"only it has {join_list(further)}"] if further else []
+        differing = sorted(set(names) ^ set(others)) or names
         raise TableError(
-            f"{other.name} has other columns than {first.name}: {' and '.join(parts) or 'some are repeated'}."
-            " Give files with the same columns, or choose columns with --columns."
+            f"{other.name} has other columns than {first.name}: they differ in "
+            f"{join_list([quote(name) for name in differing])}. Give files with the same columns, or choose "
+            "columns with --columns."
         )
     label = None if choice.label is None else names[choice.label]
     return choose_columns(other, [names[position] for position in choice.columns], label)

@@ -13,26 +13,22 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.cli.console import TableError, join_list, quote
+from apolar.cli.tables.columns import SAMPLE_ROWS
 
 KINDS = ("constant", "row numbers", "few values", "duplicate")
 """The kinds of columns that say nothing about clusters, or would decide them alone. A further one, "rating",
 is a column of few values in a table in which nearly all have few: there, they are the measurements."""
 
-# A column with more than MAX_VALUES values is a measurement; with at most MAX_CODES, it holds codes, whatever
-# its histogram is. Codes repeat MAX_VALUES times on average: in few rows, measurements have few values.
+# A column with more than MAX_VALUES values is a measurement, or numbers the rows; with at most MAX_CODES, it
+# holds codes, whatever its histogram is. Codes repeat MAX_VALUES times on average: in few rows, measurements
+# have few values.
 MAX_VALUES = 10
 MAX_CODES = 5
 # If at least this fraction of the columns have few values, they are the measurements.
 MOSTLY_FEW = 0.75
-# In fewer rows, consecutive integers are likely enough by chance.
-MIN_COUNTED = 20
 # A column is constant, or a copy of another one up to its unit, up to this relative difference in every row.
 CONSTANT_DIFFERENCE = 1e-13
 COPY_DIFFERENCE = 1e-4
-# Rows, spread over the table, that rule out most columns before all rows are read.
-FINDING_ROWS = 2000
-# Of more columns only exact copies are found, without a matrix of correlations.
-MAX_CORRELATED = 1000
 
 # "id", "Index", "row_number", "customer_id", "patientID", "Unnamed: 0".
 _NAME_OF_COUNTER = re.compile(
@@ -90,7 +86,7 @@ def find_no_measurements(X: Array, names: Sequence[str]) -> tuple[ColumnFinding,
         return ()
     findings: dict[int, ColumnFinding] = {}
     with np.errstate(all="ignore"):  # huge values are refused where the rows are used
-        sample = X[np.unique(np.linspace(0, len(X) - 1, min(FINDING_ROWS, len(X))).astype(np.int64))]
+        sample = X[np.unique(np.linspace(0, len(X) - 1, min(SAMPLE_ROWS, len(X))).astype(np.int64))]
         for j in _suspects(sample):
             kind, n_values = _kind_of(X[:, j], names[j])
             if kind:
@@ -128,7 +124,7 @@ def _kind_of(column: Array, name: str) -> tuple[str, int]:
     is_repeated = n_values <= MAX_VALUES and n_present >= MAX_VALUES * n_values
     if is_repeated and not _is_rounded(values, times.tolist()):
         return "few values", n_values
-    is_counted = n_values == n_present >= MIN_COUNTED and np.array_equal(values, np.floor(values))
+    is_counted = n_values == n_present > MAX_VALUES and np.array_equal(values, np.floor(values))
     if is_counted and (span + 1 == n_present or is_name_of_counter(name)):
         return "row numbers", n_values
     return "", n_values
@@ -152,13 +148,12 @@ def is_name_of_counter(name: str) -> bool:
 
 def _similar_columns(sample: Array, columns: list[int]) -> dict[int, int]:
     """Return columns with the first column that they equal in the sample, up to their units."""
-    if len(columns) > MAX_CORRELATED:
+    if len(columns) > SAMPLE_ROWS:  # only exact copies, without a matrix of correlations
         first: dict[bytes, int] = {}
         same = {j: first.setdefault(sample[:, j].tobytes(), j) for j in columns}
         return {j: other for j, other in same.items() if other != j}
-    n_present = np.count_nonzero(~np.isnan(sample), axis=0)
-    means = np.nansum(sample, axis=0) / np.maximum(n_present, 1)
-    centred = np.nan_to_num(sample - means)[:, columns]
+    present = np.ma.masked_invalid(sample[:, columns])
+    centred = (present - present.mean(axis=0)).filled(0.0)
     norms = np.linalg.norm(centred, axis=0)
     scaled = centred / np.where(norms > 0, norms, 1)
     is_similar = np.abs(scaled.T @ scaled) > 1 - COPY_DIFFERENCE

@@ -28,8 +28,8 @@ from apolar.cli.tables.columns import (
     refuse_damage,
 )
 
-# Text is read in blocks of this many characters, and the rest of a line.
-BLOCK_SIZE = 2**25
+# Text is read in blocks of as many characters as a frame of numbers has bytes, and the rest of a line.
+BLOCK_SIZE = 8 * FRAME_SIZE
 
 # In the order of preference: signs that are rare inside cells come first. None is white space.
 DELIMITERS = ("\t", ";", "|", ",", None)
@@ -193,9 +193,10 @@ def _rate_rows(rows: Sequence[Sequence[str]], missing: frozenset[str]) -> tuple[
     # The first may be a header, none of whose cells is a number.
     below = [row for row in rows[1:] or rows if len(row) == width]
     cells = pl.Series(itertools.chain.from_iterable(below), dtype=pl.String).str.strip_chars()
-    n_missing = cells.str.to_lowercase().is_in([*MISSING_WORDS, *missing]).sum()
+    present = cells.filter(~cells.str.to_lowercase().is_in([*MISSING_WORDS, *missing]))
+    n_numbers = len(present.filter(present.str.contains(WRITTEN_NUMBER)))
     evenness = times / len(rows)
-    return evenness * cells.str.contains(WRITTEN_NUMBER).sum() / max(1, len(cells) - n_missing), evenness
+    return evenness * n_numbers / max(1, len(present)), evenness
 
 
 # --- a file ---------------------------------------------------------------------------------------

@@ -2,121 +2,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from apolar._core.arrays import Array
-from apolar.decomposition.exact.numbers import load_flint, to_fmpq
+from apolar._core.arrays import Array, IndexArray, svd
+from apolar.decomposition.exact.balls import midpoints, power_values, to_balls
+from apolar.decomposition.exact.number_fields import load_flint
 from apolar.decomposition.terms import power_jacobian
 from apolar.decomposition.tuning import TUNING
-from apolar.tensor.monomials import (
-    monomial_values,
-    monomial_variables,
-    multinomials,
-    n_monomials,
-    positions,
-    sum_of_powers,
-)
+from apolar.tensor.monomials import multinomials, n_monomials, sum_of_powers
 
 
 @dataclass(frozen=True)
-class ScaledTerms:
-    """Terms w_i (c_i . x)^d, with coefficients of the linear forms that stay as they are.
+class MovingTerms:
+    """Terms w_i (v_i . x)^d whose points move, at fixed weights.
 
     Attributes
     ----------
     weights : ndarray, shape (rank,)
-    forms : ndarray, shape (rank, dim)
-        Each has a largest coefficient, which is one and stays so.
-    fixed : ndarray of bool, shape (rank, dim)
-        What stays as it is.
+    points : ndarray, shape (rank, dim)
+        The largest coordinate of each is near one.
     order : int
+    pivots : ndarray of int, shape (rank,)
+        The largest coordinate of each point.
+    held : dict
+        The ratios of coordinates, by term and variable, to that of the pivot, that are to stay as they are.
     """
 
     weights: Array
-    forms: Array
-    fixed: Array
+    points: Array
     order: int
+    pivots: IndexArray
+    held: Mapping[tuple[int, int], Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, weights: Array, points: Array, order: int) -> ScaledTerms:
+    def of(cls, weights: Array, points: Array, order: int) -> MovingTerms:
         """Return the terms of a decomposition that are not zero."""
         kept = (weights != 0) & np.any(points != 0, axis=1)
         weights, points = weights[kept], points[kept]
         pivots = np.argmax(np.abs(points), axis=1)
-        largest = points[np.arange(len(points)), pivots]
-        fixed = np.arange(points.shape[1]) == pivots[:, None]
-        return cls(weights * largest**order, points / largest[:, None], fixed, order)
+        scales = points[np.arange(len(points)), pivots]
+        return cls(weights * scales**order, points / scales[:, None], order, pivots)
 
     @cached_property
     def roots(self) -> Array:
         """What the coefficients are weighted with: the apolar norm is then the Euclidean one."""
-        return np.sqrt(multinomials(self.forms.shape[1], self.order))
+        return np.sqrt(multinomials(self.points.shape[1], self.order))
 
     @cached_property
-    def jacobian(self) -> Array:
-        """The derivatives by the weights, and by the forms that are free, as if the weights were one."""
-        rank, dim = self.forms.shape
+    def _svd(self) -> tuple[Array, Array, Array]:
+        """The singular vectors and values of the derivatives by the points, as if the weights were one."""
+        rank, dim = self.points.shape
         if n_monomials(dim, self.order) * (rank * dim) ** 2 > TUNING.condition_work:
             raise ValueError(
                 f"{rank} terms of order {self.order} in {dim} variables are too many for exact numbers: "
                 "the linear equations would take minutes."
             )
-        powers = self.roots[:, None] * monomial_values(self.forms, self.order).T
         if self.order == 1:
-            by_form = np.repeat(np.eye(dim)[:, None], rank, axis=1)
+            jacobian = np.repeat(np.eye(dim)[:, None], rank, axis=1)
         else:
-            by_form = power_jacobian(self.forms, np.ones(rank), self.order)
-        return np.hstack([powers, by_form[:, ~self.fixed]])
+            jacobian = power_jacobian(self.points, np.ones(rank), self.order)
+        held = np.zeros((len(self.held), rank, dim), dtype=jacobian.dtype)
+        for row, ((i, j), ratio) in zip(held, self.held.items(), strict=True):
+            row[i, j], row[i, self.pivots[i]] = 1, -ratio
+        return svd(np.concatenate([jacobian, held]).reshape(-1, rank * dim))
 
-    @cached_property
-    def _svd(self) -> tuple[Array, Array, Array]:
-        return np.linalg.svd(self.jacobian, full_matrices=False)
+    @property
+    def n_determined(self) -> int:
+        """How many directions change the sum, or a ratio that is held."""
+        values = self._svd[1]
+        return int(np.count_nonzero(values > TUNING.exact_residual * values[0]))
 
     @property
     def are_isolated(self) -> bool:
         """Whether no other terms near by have the same sum."""
-        values = self._svd[1]
-        return self.jacobian.shape[1] <= len(self.roots) and bool(
-            values[-1] > TUNING.exact_residual * values[0]
-        )
+        return self.n_determined == self.points.size
 
     @property
     def lost_bits(self) -> int:
         """Bits of the terms that their condition takes."""
         values, sizes = self._svd[1], np.abs(self.weights)
-        return int(np.ceil(np.log2(values[0] / values[-1]) + np.log2(sizes.max()) - np.log2(sizes.min())))
+        least = values[self.n_determined - 1]
+        return int(np.ceil(np.log2(values[0] / least) + np.log2(sizes.max()) - np.log2(sizes.min())))
 
-    def step(self, residual: Array) -> tuple[Array, Array]:
-        """Return by how much the weights, and the forms times their weights, change the sum by a residual.
+    def residual(self, target: Any) -> Any:
+        """Return what the sum of the terms, and the ratios that are held, lack: in floats or in balls."""
+        if self.points.dtype == object:
+            rest = target - self.weights @ power_values(self.points, self.order)
+        else:
+            rest = target - sum_of_powers(self.weights, self.points, self.order)
+        ratios = [
+            self.weights[i] * (ratio * self.points[i, self.pivots[i]] - self.points[i, j])
+            for (i, j), ratio in self.held.items()
+        ]
+        return np.concatenate([rest, np.array(ratios, dtype=rest.dtype)])
 
-        Parameters
-        ----------
-        residual : ndarray, shape (n_monomials,)
-
-        Returns
-        -------
-        weights : ndarray, shape (rank,)
-        forms : ndarray, shape (rank, dim)
-        """
+    def step(self, residual: Array) -> Array:
+        """Return by how much the points change, times their weights, to change the sum by a residual."""
         left, values, right = self._svd
-        kept = values > TUNING.exact_residual * values[0]
-        within = (left[:, kept].conj().T @ (self.roots * residual)) / values[kept]
-        change = right[kept].conj().T @ within
-        forms = np.zeros(self.forms.shape, dtype=change.dtype)
-        forms[~self.fixed] = change[len(self.weights) :]
-        return change[: len(self.weights)], forms
+        n = self.n_determined
+        weighted = np.concatenate([self.roots, np.ones(len(self.held))]) * residual
+        change = right[:n].conj().T @ ((left[:, :n].conj().T @ weighted) / values[:n])
+        return np.asarray(change.reshape(self.points.shape))
+
+    def moved(self, change: Array) -> MovingTerms:
+        """Return the terms after a step, with the weights changed in place of the largest coordinates."""
+        lengths = change[np.arange(len(change)), self.pivots]
+        weights = self.weights + self.order * lengths
+        return replace(
+            self,
+            weights=weights,
+            points=self.points + (change - lengths[:, None] * self.points) / weights[:, None],
+        )
 
 
-def refine_digits(
-    terms: ScaledTerms, target: Sequence[Any], bits: int, held: dict[tuple[int, int], Fraction]
-) -> Any:
-    """Return linear forms with this many bits after the binary point that are right.
+def refine_digits(terms: MovingTerms, target: Any, bits: int) -> Any:
+    """Return points with this many bits after the binary point that are right.
 
     A step solves the linearised equations with the Jacobian of the terms in
     floating point, for a residual that is computed with
@@ -124,33 +131,30 @@ def refine_digits(
 
     Parameters
     ----------
-    terms : ScaledTerms
-        Isolated.
-    target : sequence of fmpq
-        The coefficients T_a, of size near one.
+    terms : MovingTerms
+    target : sequence, shape (n_monomials,)
+        The coefficients T_a, exact numbers, that the terms nearly sum to.
     bits : int
-    held : dict
-        The exact values of forms that are fixed, by term and variable, except those that are one.
 
     Returns
     -------
-    forms : ndarray of acb, shape (rank, dim)
+    points : ndarray of acb, shape (rank, dim)
     """
-    flint = load_flint()
     guard = TUNING.guard_bits
     working = bits + terms.lost_bits + guard
-    with flint.ctx.workprec(working + guard):
-        weights, forms = as_balls(terms.weights), as_balls(terms.forms)
-        for place in zip(*np.nonzero(terms.fixed), strict=True):
-            forms[place] = flint.acb(to_fmpq(held.get(place, 1)))
-        wanted = np.array([flint.acb(value) for value in target], dtype=object)
+    with load_flint().ctx.workprec(working + guard):
+        zero = load_flint().acb(0)
+        wanted = to_balls(target) + zero
+        scale = max(map(_exponent, wanted))
+        held = dict(zip(terms.held, to_balls(list(terms.held.values())), strict=True))
+        weights, points = to_balls(terms.weights) + zero, to_balls(terms.points) + zero
         best, n_failures = working, 0
         while True:
-            residual = wanted - weights @ powers_of_balls(forms, terms.order)
-            size = max(map(_exponent, residual))
+            residual = replace(terms, weights=weights, points=points, held=held).residual(wanted)
+            size = max(map(_exponent, residual)) - scale
             # Rounding leaves a few of the last bits, more for longer sums.
             if size <= guard // 2 - working:
-                return forms
+                return points
             n_failures = 0 if size < best else n_failures + 1
             if n_failures > 3:
                 raise ValueError(
@@ -158,29 +162,12 @@ def refine_digits(
                     f"{2.0 ** max(best, -1000):.1e} of its size. If the form is exact, raise the "
                     "rank, or decompose it again with another seed."
                 )
-            best, unit = min(best, size), flint.arb(2) ** size
-            by_weight, by_form = terms.step((residual / unit).astype(complex))
-            weights = midpoints(weights + as_balls(by_weight) * unit)
-            forms = midpoints(forms + as_balls(by_form) * unit / weights[:, None])
+            best, unit = min(best, size), load_flint().arb(2) ** (size + scale)
+            change = to_balls(terms.step((residual / unit).astype(complex)))
+            points = midpoints(points + change * unit / weights[:, None])
             # Terms that were known to a few digits only need another Jacobian.
-            rounded = forms.astype(complex)
-            terms = replace(terms, forms=rounded if np.iscomplexobj(terms.forms) else rounded.real)
-
-
-def as_balls(values: Array) -> Any:
-    """Return an array of floating-point numbers as exact complex balls."""
-    flint = load_flint()
-    return np.frompyfunc(lambda value: flint.acb(value.real, value.imag), 1, 1)(values.astype(complex))
-
-
-def powers_of_balls(forms: Any, order: int) -> Any:
-    """Return the coefficients of the powers (c_i . x)^d, for an array of balls."""
-    dim, values = forms.shape[1], forms
-    # Monomials of one degree after the other: each is one of the degree before times its last variable.
-    for degree in range(2, order + 1):
-        variables = monomial_variables(dim, degree)
-        values = values[:, positions(variables[:, :-1], dim)] * forms[:, variables[:, -1]]
-    return values
+            rounded = points.astype(complex)
+            terms = replace(terms, points=rounded if np.iscomplexobj(terms.points) else rounded.real)
 
 
 def _exponent(value: Any) -> int:
@@ -189,12 +176,7 @@ def _exponent(value: Any) -> int:
     return int(exponent) + int(mantissa).bit_length() if mantissa else -(2**30)
 
 
-def midpoints(values: Any) -> Any:
-    """Return the midpoints of an array of balls."""
-    return np.frompyfunc(lambda value: value.mid(), 1, 1)(values)
-
-
-def move_terms(terms: ScaledTerms, goal: Array) -> tuple[ScaledTerms, dict[tuple[int, int], Fraction]]:
+def move_terms(terms: MovingTerms, goal: Array) -> MovingTerms:
     """Return terms of the same sum that are isolated once some of their coefficients are held.
 
     One coefficient after the other, term by term, is moved to a simple number
@@ -203,84 +185,66 @@ def move_terms(terms: ScaledTerms, goal: Array) -> tuple[ScaledTerms, dict[tuple
 
     Parameters
     ----------
-    terms : ScaledTerms
-        One of a continuous family.
+    terms : MovingTerms
+        Of a continuous family.
     goal : ndarray, shape (n_monomials,)
-        The coefficients T_a of the form, of size near one.
+        The coefficients T_a of the form.
 
     Returns
     -------
-    moved : ScaledTerms
-    held : dict
-        The values at which coefficients are held, by term and variable.
+    moved : MovingTerms
 
     Raises
     ------
     ValueError
         If the terms are not isolated when no coefficient is left to be moved.
     """
-    held: dict[tuple[int, int], Fraction] = {}
-    rank, dim = terms.forms.shape
-    for place in ((i, j) for i in range(rank) for j in range(dim)):
+    for i, j in product(*map(range, terms.points.shape)):
         if terms.are_isolated:
             break
-        if terms.fixed[place] or _freedom(terms, place) < TUNING.free_share:
+        ratio = terms.points[i, j] / terms.points[i, terms.pivots[i]]
+        holding = replace(terms, held={**terms.held, (i, j): ratio.real})
+        if j == terms.pivots[i] or holding.n_determined == terms.n_determined:
             continue
-        for value in _simple_numbers(float(terms.forms[place].real)):
-            moved = _move(terms, goal, place, value)
+        near, denominators = Fraction(float(ratio.real)), range(TUNING.family_denominators)
+        for value in dict.fromkeys(near.limit_denominator(2**k) for k in denominators):
+            moved = _move(terms, goal, (i, j), ratio, value)
             if moved is not None:
-                terms, held[place] = moved, value
+                terms = moved
                 break
     if not terms.are_isolated:
         raise ValueError(
             "The terms are one of a continuous family, along which they could not be moved to simple points. "
             "Decompose the form with another seed."
         )
-    return terms, held
+    return terms
 
 
-def _simple_numbers(near: float) -> list[Fraction]:
-    """Return fractions next to a number, the simplest first."""
-    simple = (Fraction(near).limit_denominator(2**k) for k in range(TUNING.family_denominators))
-    return list(dict.fromkeys(simple))
-
-
-def _freedom(terms: ScaledTerms, place: tuple[int, int]) -> float:
-    """Return by how much a coefficient changes along unit directions that leave the sum as it is."""
-    _, values, right = np.linalg.svd(terms.jacobian, full_matrices=True)
-    n_kept = int(np.count_nonzero(values > TUNING.exact_residual * values[0]))
-    before = np.ravel_multi_index(place, terms.fixed.shape)
-    column = len(terms.weights) + int(np.count_nonzero(~terms.fixed.ravel()[:before]))
-    return float(np.linalg.norm(right[n_kept:, column]))
-
-
-def _move(terms: ScaledTerms, goal: Array, place: tuple[int, int], value: Fraction) -> ScaledTerms | None:
-    """Return the terms with one coefficient moved to a value and held, or None if they cannot follow."""
-    start = terms.forms[place]
-    fixed = terms.fixed.copy()
-    fixed[place] = True
-    moved = replace(terms, fixed=fixed)
+def _move(
+    terms: MovingTerms, goal: Array, place: tuple[int, int], start: complex, value: Fraction
+) -> MovingTerms | None:
+    """Return the terms with one ratio moved to a value and held, or None if they cannot follow."""
+    moved = terms
     for share in np.linspace(0, 1, TUNING.family_steps + 1)[1:]:
-        forms = moved.forms.copy()
-        forms[place] = start + share * (float(value) - start)
-        corrected = _correct(replace(moved, forms=forms), goal)
+        ratio = value if share == 1 else start + share * (float(value) - start)
+        corrected = _correct(replace(moved, held={**terms.held, place: ratio}), goal)
         if corrected is None:
             return None
         moved = corrected
     return moved
 
 
-def _correct(terms: ScaledTerms, goal: Array) -> ScaledTerms | None:
+def _correct(terms: MovingTerms, goal: Array) -> MovingTerms | None:
     """Return terms that sum to the form, by Newton's steps, or None if these do not converge."""
+    largest = np.abs(goal).max()
     for _ in range(TUNING.full_steps):
-        residual = goal - sum_of_powers(terms.weights, terms.forms, terms.order)
-        if np.abs(residual).max() <= TUNING.exact_residual * np.abs(goal).max():
-            kept = terms._svd[1][terms._svd[1] > TUNING.exact_residual * terms._svd[1][0]]
-            too_large = np.abs(terms.weights).max() > TUNING.max_family_weight * np.abs(goal).max()
-            return None if too_large or kept[0] > TUNING.max_family_condition * kept[-1] else terms
-        by_weight, by_form = terms.step(residual)
-        weights = terms.weights + by_weight
-        if not np.all(np.isfinite(weights)) or np.abs(weights).min() < 1e-6 * np.abs(weights).max():
+        residual = terms.residual(goal)
+        sizes = np.abs(terms.weights)
+        if not np.all(np.isfinite(sizes)) or sizes.min() < TUNING.nearly_exact * sizes.max():
             return None
-        terms = replace(terms, weights=weights, forms=terms.forms + by_form / weights[:, None])
+        if np.abs(residual).max() <= TUNING.exact_residual * largest:
+            values = terms._svd[1]
+            is_poor = values[0] > TUNING.max_family_condition * values[terms.n_determined - 1]
+            return None if is_poor or sizes.max() > TUNING.max_family_weight * largest else terms
+        terms = terms.moved(terms.step(residual))
     return None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from apolar.decomposition.exact.numbers import (
+from apolar.decomposition.exact.number_fields import (
     AlgebraicNumber,
     ExactNumber,
     NumberField,
@@ -29,8 +29,6 @@ from apolar.tensor.monomials import monomial_variables, n_monomials, positions
 from apolar.tensor.printing import InText, Printed
 
 RATIONALS = NumberField((0, 1), 0j)
-# Ranks modulo this prime are at most those over the rationals.
-PRIME = 2**61 - 1
 # Digits before the decimal point of the coefficients of a linear form that is not rational.
 MAX_DIGITS = 6
 
@@ -248,7 +246,7 @@ def simplify(form: Sequence[Any], roots: Sequence[complex]) -> tuple[Any, ...]:
 
 
 def solve_weights(groups: Sequence[ConjugateForms], target: Sequence[Any], order: int) -> ExactWaring | None:
-    """Return terms of these linear forms for which as many coefficients as there are weights are a form's.
+    """Return terms of these linear forms that sum to a form, if any do.
 
     The sum of the conjugates of ``w (c . x)^d`` is its trace, which is linear in
     the rational coefficients of w. Terms of weight zero are left out.
@@ -263,8 +261,8 @@ def solve_weights(groups: Sequence[ConjugateForms], target: Sequence[Any], order
     Returns
     -------
     exact : ExactWaring or None
-        None where the powers of the forms are dependent. That the other coefficients are the form's
-        is for the caller to check.
+        None where the powers of the forms are dependent. That the terms sum to the form is for the caller
+        to check.
     """
     flint = load_flint()
     columns = []
@@ -279,13 +277,12 @@ def solve_weights(groups: Sequence[ConjugateForms], target: Sequence[Any], order
                 columns.append([[value[k] for k in range(height)] for value in values])
             values = [value * flint.fmpq_poly([0, 1]) % modulus for value in values]
     # The rational part of the sum is the form; the others, if there are any, are zero.
-    right = [value if k == 0 else 0 for value in target for k in range(height)]
+    right = flint.fmpq_mat([[value if k == 0 else 0] for value in target for k in range(height)])
     matrix = flint.fmpq_mat([[a for entry in column for a in entry] for column in columns])
-    chosen = pivot_columns(matrix)
-    if len(chosen) < len(columns):
+    try:
+        solution = iter((matrix * matrix.transpose()).solve(matrix * right).entries())
+    except ZeroDivisionError:
         return None
-    square = flint.fmpq_mat([[matrix[j, i] for j in range(len(columns))] for i in chosen])
-    solution = iter(square.solve(flint.fmpq_mat([[right[i]] for i in chosen])).entries())
     terms = []
     for group in groups:
         weight = flint.fmpq_poly([next(solution) for _ in group.polynomial[1:]])
@@ -302,13 +299,3 @@ def _term(group: ConjugateForms, weight: Any, root: complex) -> tuple[ExactNumbe
         numbers = tuple(number(load_flint().fmpq_poly([0, -1])) for number in numbers)
     scale, *point = (exact_number(field, number) for number in numbers)
     return scale, tuple(point)
-
-
-def pivot_columns(matrix: Any) -> list[int]:
-    """Return columns of a rational matrix that are independent modulo a prime, as many as there are."""
-    reduced, rank = load_flint().nmod_mat(matrix.numer_denom()[0], PRIME).rref()
-    pivots: list[int] = []
-    for column in range(reduced.ncols()):
-        if len(pivots) < rank and reduced[len(pivots), column] != 0:
-            pivots.append(column)
-    return pivots

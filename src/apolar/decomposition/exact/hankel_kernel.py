@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 
 from apolar.decomposition.exact.exact_waring import (
-    PRIME,
+    ConjugateForms,
     ExactWaring,
     exact_sum,
     groups_at_roots,
-    pivot_columns,
     solve_weights,
 )
-from apolar.decomposition.exact.numbers import load_flint
+from apolar.decomposition.exact.number_fields import PRIME, load_flint
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor.monomials import n_monomials, product_positions
 
@@ -80,12 +79,10 @@ def prove_by_kernel(target: Sequence[Any], dim: int, order: int) -> KernelProof:
         return undecided
     if len(functionals) < rank:
         return KernelProof(rank + 1, f"{more} have fewer than {rank} common zeros")
-    zeros = _common_zeros(functionals, rank, dim)
-    if zeros is None:
-        return undecided
-    if zeros.n_zeros < rank:
+    n_zeros, groups = _common_zeros(functionals, dim)
+    if n_zeros < rank:
         return KernelProof(rank + 1, f"{more} have multiple common zeros, fewer than {rank} in all")
-    exact = solve_weights(groups_at_roots(zeros.polynomial, zeros.points), target, order)
+    exact = solve_weights(groups, target, order) if groups else None
     if exact is None:
         return undecided
     if exact.rank != rank or exact_sum(exact) != list(target):
@@ -137,33 +134,24 @@ def _null_space(matrix: Any) -> list[list[Any]]:
     return [[a // content for a in vector] for vector, content in zip(vectors, contents, strict=True)]
 
 
-@dataclass(frozen=True)
-class CommonZeros:
-    """Common zeros at the roots of a polynomial F, or how many there are at most."""
-
-    n_zeros: int
-    polynomial: Any = None
-    points: tuple[Any, ...] = ()
-
-
-def _common_zeros(functionals: list[Any], rank: int, dim: int) -> CommonZeros | None:
-    """Return points among which are all common zeros of the kernel, or fewer than the rank, or None.
+def _common_zeros(functionals: list[Any], dim: int) -> tuple[int, list[ConjugateForms]]:
+    """Return the most common zeros that the kernel can have, and points among which all of them are, or none.
 
     With B_j the functionals on products with x_j, the evaluation at a zero p is c B_j = p_j e for a vector c.
-    If a combination A of the B_j has full rank, on some columns, then c is an eigenvector of all B_j A^-1.
+    If a combination A of the B_j has full rank, then c is an eigenvector of all B_j A^t (A A^t)^-1.
     """
     flint = load_flint()
     slices = [flint.fmpq_mat([functional[j].tolist() for functional in functionals]) for j in range(dim)]
     n = len(functionals)
     for scale in linear_functions(dim):
         denominator = _combination(slices, scale)
-        chosen = pivot_columns(denominator)
-        if len(chosen) == n:
+        if denominator.rank() == n:
             break
     else:
-        return None
-    inverse = _columns(denominator, chosen).inv()
-    multiplications = [_columns(block, chosen) * inverse for block in slices]
+        return n, []
+    transposed = denominator.transpose()
+    inverse = transposed * (denominator * transposed).inv()
+    multiplications = [block * inverse for block in slices]
     for numerator in linear_functions(dim):
         operator = _combination(multiplications, numerator)
         polynomial = operator.charpoly()
@@ -173,24 +161,21 @@ def _common_zeros(functionals: list[Any], rank: int, dim: int) -> CommonZeros | 
         # Zeros with different values are independent eigenvectors. There are no more than the squarefree part
         # of the characteristic polynomial sends to zero.
         squarefree = polynomial // polynomial.gcd(polynomial.derivative())
+        identity = flint.fmpq_mat(np.eye(n, dtype=int).tolist())
         value = operator * 0
         for coefficient in reversed(squarefree.coeffs()):
-            value = value * operator + _identity(n) * coefficient
-        n_zeros = n - value.rank()
-        return CommonZeros(n_zeros) if n_zeros < rank else None
-    if any(block * operator != operator * block for block in multiplications):
-        return None
+            value = value * operator + identity * coefficient
+        return n - value.rank(), []
     # What commutes with an operator of distinct eigenvalues is a polynomial in it, as it acts on a vector.
-    vector = flint.fmpq_mat([[k * k + 1 for k in range(n)]])
-    powers = [vector]
+    powers = [flint.fmpq_mat([[k * k + 1 for k in range(n)]])]
     for _ in range(n - 1):
         powers.append(powers[-1] * operator)
     krylov = flint.fmpq_mat([power.entries() for power in powers])
-    if krylov.rank() < n:
-        return None
+    if krylov.rank() < n or any(block * operator != operator * block for block in multiplications):
+        return n, []
     basis = krylov.inv()
-    points = [flint.fmpq_poly((vector * block * basis).entries()) for block in multiplications]
-    return CommonZeros(n, polynomial, tuple(points))
+    points = [flint.fmpq_poly((powers[0] * block * basis).entries()) for block in multiplications]
+    return n, groups_at_roots(polynomial, points)
 
 
 def linear_functions(dim: int) -> Iterator[list[int]]:
@@ -203,11 +188,3 @@ def linear_functions(dim: int) -> Iterator[list[int]]:
 
 def _combination(matrices: Sequence[Any], factors: Sequence[int]) -> Any:
     return sum((a * b for a, b in zip(matrices, factors, strict=True)), matrices[0] * 0)
-
-
-def _columns(matrix: Any, chosen: Sequence[int]) -> Any:
-    return load_flint().fmpq_mat([[matrix[i, j] for j in chosen] for i in range(matrix.nrows())])
-
-
-def _identity(size: int) -> Any:
-    return load_flint().fmpq_mat([[int(i == j) for j in range(size)] for i in range(size)])

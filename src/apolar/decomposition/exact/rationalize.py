@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from apolar._core.arrays import Array, scaled_by_power
+from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
-from apolar.decomposition.exact.digits import ScaledTerms, as_balls, move_terms, refine_digits
+from apolar.decomposition.exact.balls import to_balls
+from apolar.decomposition.exact.digits import MovingTerms, move_terms, refine_digits
 from apolar.decomposition.exact.exact_waring import (
     ConjugateForms,
     ExactWaring,
@@ -26,11 +27,10 @@ from apolar.decomposition.exact.exact_waring import (
     solve_weights,
 )
 from apolar.decomposition.exact.hankel_kernel import linear_functions, prove_by_kernel
-from apolar.decomposition.exact.numbers import evaluate, load_flint, roots_of, to_fmpq
+from apolar.decomposition.exact.number_fields import evaluate, load_flint, roots_of, to_fmpq
 from apolar.decomposition.tuning import TUNING
 from apolar.exceptions import join_names
 from apolar.tensor import SymmetricTensor, as_tensor
-from apolar.tensor.monomials import sum_of_powers
 
 
 def rationalize(
@@ -73,7 +73,7 @@ def rationalize(
             f"{form.dim}."
         )
     load_flint()
-    terms = ScaledTerms.of(weights, points, order)
+    terms = MovingTerms.of(weights, points, order)
     if form is None:
         form = SymmetricTensor.from_waring(weights, points, order).real_if_close()
         # Terms of ones own: what they are exactly is not known.
@@ -93,37 +93,28 @@ def rationalize(
         return _as_they_look(terms, form, max_degree)
     if not any(exact_form):
         raise ValueError("The tensor is zero and has no terms; these sum to something else.")
-    return _prove(terms, exact_form, max_degree, int(max_digits * log2(10)), move)
+    return _prove(terms, form, max_degree, int(max_digits * log2(10)), move)
 
 
 def _prove(
-    terms: ScaledTerms, coefficients: Sequence[Fraction], max_degree: int, max_bits: int, move: bool
+    terms: MovingTerms, form: SymmetricTensor, max_degree: int, max_bits: int, move: bool
 ) -> ExactWaring:
     """Return exact terms that are proved to sum to a form."""
-    target = [to_fmpq(value) for value in coefficients]
-    rank = len(terms.weights)
-    # The form is a multiple of one of size near one.
-    largest = max(coefficients, key=abs)
-    exponent = largest.numerator.bit_length() - largest.denominator.bit_length()
-    unit = Fraction(2) ** exponent
-    scaled = [to_fmpq(value / unit) for value in coefficients]
-    start = replace(terms, weights=scaled_by_power(terms.weights, -exponent))
-    goal = np.array([float(value / unit) for value in coefficients])
-    left = terms.roots * (goal - sum_of_powers(start.weights, start.forms, terms.order))
-    residual = float(np.linalg.norm(left) / np.linalg.norm(terms.roots * goal))
-    proof = prove_by_kernel(target, terms.forms.shape[1], terms.order)
+    order, rank = form.order, len(terms.weights)
+    target = [to_fmpq(value) for value in form.exact_coefficients or ()]
+    residual = (SymmetricTensor.from_waring(terms.weights, terms.points, order) - form).norm() / form.norm()
+    proof = prove_by_kernel(target, form.dim, order)
     if proof.exact is not None and proof.exact.rank == rank and residual <= TUNING.far:
-        return _in_order(replace(proof.exact, proved=True), terms.forms)
+        return _in_order(replace(proof.exact, proved=True), terms.points)
     if residual > TUNING.nearly_exact:
         known = f" It has rank {proof.rank_bound} or more." if proof.rank_bound > rank else ""
         raise ValueError(
             f"The terms do not sum to the form: they leave {residual:.1e} of it.{known} Raise the rank, or "
             "decompose the form again with another seed."
         )
-    held: dict[tuple[int, int], Fraction] = {}
-    if not start.are_isolated:
+    if not terms.are_isolated:
         for bits in TUNING.float_bits:
-            exact = _recognise(as_balls(start.forms), bits, max_degree, target, terms.order)[0]
+            exact = _recognise(to_balls(terms.points), bits, max_degree, target, order)[0]
             if exact is not None:
                 return exact
         if not move:
@@ -133,11 +124,11 @@ def _prove(
                 "terms of the family, with rational points as far as it allows; or a rank at which terms are "
                 "isolated."
             )
-        start, held = move_terms(start, goal)
+        terms = move_terms(terms, form.coefficients)
     bits = min(TUNING.first_bits, max_bits)
     while True:
-        forms = refine_digits(start, scaled, bits, held)
-        exact, unknown = _recognise(forms, bits, max_degree, target, terms.order)
+        points = refine_digits(terms, target, bits)
+        exact, unknown = _recognise(points, bits, max_degree, target, order)
         if exact is not None:
             return exact
         if bits == max_bits:
@@ -157,7 +148,7 @@ def _prove(
     )
 
 
-def _as_they_look(terms: ScaledTerms, tensor: SymmetricTensor, max_degree: int) -> ExactWaring:
+def _as_they_look(terms: MovingTerms, tensor: SymmetricTensor, max_degree: int) -> ExactWaring:
     """Return what the numbers look like to their last digit, where there is no exact form to compare with."""
     # The weights that rational coefficients near those of the tensor would have.
     fractions = (Fraction(value) for value in tensor.coefficients.tolist())
@@ -167,7 +158,7 @@ def _as_they_look(terms: ScaledTerms, tensor: SymmetricTensor, max_degree: int) 
         return (exact.to_tensor() - tensor).norm() <= TUNING.exact_residual * tensor.norm()
 
     for bits in TUNING.float_bits:
-        exact, unknown = _recognise(as_balls(terms.forms), bits, max_degree, near, terms.order, is_sum)
+        exact, unknown = _recognise(to_balls(terms.points), bits, max_degree, near, terms.order, is_sum)
         if exact is not None:
             return exact
     who = _name_terms(unknown, len(terms.weights))
@@ -224,8 +215,8 @@ def _exact_forms(forms: Any, bits: int, max_degree: int) -> tuple[list[Conjugate
 
     Parameters
     ----------
-    forms : ndarray of acb, shape (rank, dim)
-        With a largest coefficient of one each.
+    forms : ndarray of balls, shape (rank, dim)
+        With a largest coefficient near one each.
     bits : int
         After the binary point, that are right.
     max_degree : int
@@ -240,6 +231,7 @@ def _exact_forms(forms: Any, bits: int, max_degree: int) -> tuple[list[Conjugate
     flint = load_flint()
     groups, left, certain = [], [], bits
     with flint.ctx.workprec(2 * bits):
+        forms = forms + flint.acb(0)
         scaled = np.empty_like(forms)
         for i, form in enumerate(forms):
             # By the first coefficient, which is zero for all conjugates or for none.

@@ -1,19 +1,34 @@
 """What is proved of a decomposition: uniqueness, exact terms near by, the least number of terms."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
-from apolar._core.arrays import Array
-from apolar.decomposition.proofs.flattenings import certified_bound
-from apolar.decomposition.proofs.nearby import TensorAndTerms, exact_terms
+from apolar._core.arrays import Array, binary_exponent
+from apolar.decomposition.exact import ExactWaring
+from apolar.decomposition.exact.balls import (
+    largest,
+    norm,
+    power_values,
+    to_balls,
+    upper_end,
+    weighting_roots,
+)
+from apolar.decomposition.exact.digits import MovingTerms, refine_digits
+from apolar.decomposition.exact.hankel_kernel import prove_by_kernel
+from apolar.decomposition.exact.number_fields import PRIME, AlgebraicNumber, ExactNumber, load_flint, to_fmpq
+from apolar.decomposition.proofs import modular
+from apolar.decomposition.proofs.flattenings import Flattening, certified_bound, flattenings
+from apolar.decomposition.proofs.newton import Linearisation, near_all_sums
 from apolar.decomposition.proofs.uniqueness import uniqueness
 from apolar.decomposition.terms import cluster_error
 from apolar.decomposition.tuning import TUNING
-from apolar.tensor import SymmetricTensor
-
-# The rounding of the coefficients as they were given, relative to the norm.
-ROUNDING = 2.0**-52
+from apolar.tensor import SymmetricTensor, n_monomials
+from apolar.tensor.coefficients import MAX_BITS
 
 
 @dataclass(frozen=True)
@@ -139,6 +154,65 @@ class Certificate:
         return f"Fewer terms than {self.rank_lower_bound} do not come as near ({self.lower_bound_by})."
 
 
+@dataclass(frozen=True, eq=False)
+class TensorAndTerms:
+    """A tensor and terms that are not zero, which are compared in balls, both times a power of two.
+
+    Attributes
+    ----------
+    tensor : SymmetricTensor
+    weights : ndarray, shape (rank,)
+    points : ndarray, shape (rank, dim)
+        In floating point, or as balls.
+    """
+
+    tensor: SymmetricTensor
+    weights: Array
+    points: Any
+
+    @property
+    def exact(self) -> Any:
+        """The coefficients as they were given, fractions, real or complex ones."""
+        return self.tensor.exact_coefficients or self.tensor.coefficients
+
+    @property
+    def unit(self) -> Any:
+        """A power of two, with which the coefficients are near one."""
+        return load_flint().arb(2) ** -binary_exponent(self.tensor.coefficients)
+
+    @property
+    def coefficients(self) -> Any:
+        """The coefficients T_a, as balls of the precision at work."""
+        return to_balls(self.exact) * self.unit
+
+    @property
+    def balanced_weights(self) -> Any:
+        """The weights, as balls."""
+        return to_balls(self.weights) * self.unit
+
+    @property
+    def rest(self) -> Any:
+        """The coefficients less those of the sum of the terms, as balls."""
+        powers = power_values(to_balls(self.points), self.tensor.order)
+        return self.coefficients - self.balanced_weights @ powers
+
+    @property
+    def roots(self) -> Any:
+        """What the coefficients are weighted with, as balls: the apolar norm is then the Euclidean one."""
+        return weighting_roots(self.tensor.dim, self.tensor.order)
+
+    def linearise(self) -> Linearisation | None:
+        """Return the terms to first order, or None where they are dependent, or too many."""
+        return Linearisation.of(self.balanced_weights, to_balls(self.points), self.tensor.order)
+
+    def is_sum(self) -> bool:
+        """Return whether the terms are proved to sum to the tensor: without rounding, with so many bits."""
+        if norm(self.rest) > TUNING.min_margin * norm(self.coefficients):
+            return False
+        with load_flint().ctx.workprec(MAX_BITS):
+            return all(value == 0 for value in self.rest)
+
+
 def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, order: int) -> Certificate:
     """Return what is proved of the terms of a decomposition.
 
@@ -161,48 +235,196 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
             f"the tensor of order {tensor.order} in {tensor.dim}."
         )
     unique, unique_by = uniqueness(weights, points, order)
-    terms = TensorAndTerms.of(tensor, weights, points, order)
-    if terms is None:
-        reason = "the tensor is too large, or a term is zero, too small or too large"
-        return Certificate(len(weights), unique, unique_by, nearby_by=reason, lower_bound_by=reason)
-    nearby = exact_terms(terms)
-    residual = 0.0 if nearby.is_sum else terms.residual
-    bound, bound_by = certified_bound(terms.tensor, max(residual, ROUNDING * terms.norm))
-    proved = Certificate(
-        len(weights),
-        unique,
-        unique_by,
-        isolation=nearby.isolation,
-        rank_lower_bound=bound,
-        lower_bound_by=bound_by,
-    )
-    if tensor is None:
-        return replace(proved, nearby_by="there is none")
-    distance = 0.0 if nearby.is_sum else residual / max(terms.norm, 1e-300) * (1 + 1e-14)
-    determined = nearby.is_sum or nearby.is_unique or _is_determined(terms, distance)
-    if nearby.is_unique and not unique:
-        unique, unique_by = True, nearby.by
-    elif not determined and unique:
-        unique, unique_by = None, "points lie too close together for the terms to be determined"
-    kernel = nearby.kernel
-    needs_more = kernel is not None and kernel.rank_bound > bound
-    return replace(
-        proved,
-        unique=unique,
-        unique_by=unique_by,
-        distance=distance,
-        exact_nearby=nearby.exact,
-        nearby_by=nearby.by,
-        margin=nearby.margin,
-        radius=nearby.radius,
-        determined=determined,
-        exact_rank_bound=kernel.rank_bound if kernel is not None and needs_more else bound,
-        exact_bound_by=kernel.by if kernel is not None and needs_more else bound_by,
-    )
+    proved = Certificate(len(weights), unique, unique_by)
+    try:
+        flint = load_flint()
+    except ImportError as error:
+        return replace(proved, nearby_by=f"not decided: {error}", lower_bound_by=f"not decided: {error}")
+    is_too_large = max(len(points), 1) * n_monomials(dim, order) > TUNING.ball_products
+    # What is proved of the terms that are not zero is not about so many terms.
+    if is_too_large or not (np.all(weights) and np.all(np.any(points, axis=1))):
+        reason = "the tensor is too large" if is_too_large else "a term is zero"
+        return replace(proved, nearby_by=reason, lower_bound_by=reason)
+    compared = SymmetricTensor.from_waring(weights, points, order) if tensor is None else tensor
+    terms = TensorAndTerms(compared, weights, points)
+    with flint.ctx.workprec(TUNING.first_bits):
+        linearised = terms.linearise() if len(weights) else None
+        is_sum = terms.is_sum()
+        size, residual = norm(terms.roots * terms.coefficients), norm(terms.roots * terms.rest) * (not is_sum)
+        rounding = float(np.finfo(float).eps) * size
+        bound, bound_by = certified_bound(terms.coefficients, dim, order, residual.max(rounding))
+        proved = replace(
+            proved,
+            isolation=linearised.isolation() if linearised is not None else None,
+            rank_lower_bound=bound,
+            lower_bound_by=bound_by,
+            exact_rank_bound=bound,
+            exact_bound_by=bound_by,
+        )
+        if tensor is None:
+            return replace(proved, exact_rank_bound=0, exact_bound_by="", nearby_by="there is none")
+        distance = 0.0 if is_sum else upper_end(residual / size) if size > 0 else float("inf")
+        near = _prove_nearby(terms, replace(proved, distance=distance), linearised)
+        lengths = np.array([norm(point) for point in to_balls(points)])
+        sizes = np.abs(terms.balanced_weights * lengths**order).astype(float)
+    # Terms whose points are close together may be off by their size.
+    units = points / lengths.astype(float)[:, None]
+    off_by = cluster_error(sizes, units, order, min(distance, 1e100), float(size))
+    if near.determined or off_by < TUNING.undetermined:
+        return replace(near, determined=True)
+    reason = "points lie too close together for the terms to be determined"
+    return replace(near, unique=None, unique_by=reason) if near.unique else near
 
 
-def _is_determined(terms: TensorAndTerms, distance: float) -> bool:
-    """Return whether terms whose points are close together are off by less than their size."""
-    lengths = np.linalg.norm(terms.points, axis=1)
-    units, weights = terms.points / lengths[:, None], terms.weights * lengths**terms.order
-    return cluster_error(weights, units, terms.order, distance, terms.norm) < TUNING.undetermined
+# --- exact terms near those found -------------------------------------------------------------
+
+
+def _prove_nearby(
+    terms: TensorAndTerms, proved: Certificate, linearised: Linearisation | None
+) -> Certificate:
+    """Return what is proved of exact terms near by; `determined` says that they are those found."""
+    proved = replace(proved, determined=proved.distance == 0)
+    n_terms, order, dim = len(terms.weights), terms.tensor.order, terms.tensor.dim
+    if n_terms == 0:
+        is_zero = not np.any(terms.tensor.coefficients)
+        return replace(proved, exact_nearby=is_zero, nearby_by="no terms have the sum zero")
+    kernel = None
+    if not terms.tensor.is_complex and np.any(terms.tensor.coefficients) and order > 1:
+        kernel = prove_by_kernel([to_fmpq(value) for value in terms.exact], dim, order)
+        if kernel.rank_bound > proved.exact_rank_bound:
+            proved = replace(proved, exact_rank_bound=kernel.rank_bound, exact_bound_by=kernel.by)
+    is_square = n_terms * dim >= len(terms.exact)
+    matrices = flattenings(dim, order, TUNING.proof_work)[::-1]
+    proved, recognised_by = (
+        replace(proved, nearby_by="the derivatives of the terms are dependent, or too many"),
+        None,
+    )
+    if linearised is not None and np.any(terms.tensor.coefficients):
+        proved, recognised_by = _by_newton(terms, proved, linearised, matrices)
+    if proved.distance == 0:
+        return replace(proved, exact_nearby=True, nearby_by="the sum in exact numbers")
+    if kernel is not None and kernel.exact is not None and kernel.rank_bound == n_terms:
+        radius = distance_of_exact_terms(kernel.exact, terms.weights, terms.points)
+        if radius is not None:
+            # With a margin, the radius is that of all tensors within it.
+            known = replace(proved, radius=radius) if proved.margin is None else proved
+            unique_by = proved.unique_by if proved.unique else kernel.by
+            return replace(
+                known,
+                exact_nearby=True,
+                nearby_by=kernel.by,
+                determined=True,
+                unique=True,
+                unique_by=unique_by,
+            )
+    if proved.exact_nearby:
+        return proved
+    if kernel is not None and kernel.rank_bound > n_terms:
+        return replace(proved, exact_nearby=False, nearby_by=kernel.by)
+    if is_square:
+        return _by_refined_terms(terms, proved)
+    exact, by = _by_rank(terms, matrices, recognised_by)
+    return replace(proved, exact_nearby=exact, nearby_by=by)
+
+
+def _by_newton(
+    terms: TensorAndTerms, proved: Certificate, linearised: Linearisation, matrices: list[Flattening]
+) -> tuple[Certificate, Flattening | None]:
+    """Return what Newton's method proves of all tensors near by, and which flattening recognises sums."""
+    size, residual = norm(terms.roots * terms.coefficients), norm(terms.roots * terms.rest)
+    margin = max(2 * upper_end(residual / size), TUNING.min_margin)
+    distances = margin * size, residual
+    displacement = linearised.displacement(sum(distances))
+    by = "Kantorovich's bounds of Newton's method"
+    if displacement is None:
+        return replace(proved, nearby_by=f"{by} are too large"), None
+    within = replace(proved, margin=margin, radius=displacement.radius)
+    if linearised.basis is None:
+        return replace(within, exact_nearby=True, nearby_by=by, determined=True), None
+    for matrix in matrices:
+        if near_all_sums(terms.coefficients, linearised, matrix, displacement, distances):
+            return within, matrix
+    return proved, None
+
+
+def _by_refined_terms(terms: TensorAndTerms, proved: Certificate) -> Certificate:
+    """Return what Newton's method proves of this very tensor, from terms of more digits."""
+    pivots = np.argmax(np.abs(terms.points), axis=1)
+    moving = MovingTerms(terms.weights, terms.points, terms.tensor.order, pivots)
+    try:
+        points = refine_digits(moving, terms.exact, TUNING.first_bits)
+    except (ValueError, np.linalg.LinAlgError):
+        return proved
+    if not (terms.tensor.is_complex or np.iscomplexobj(terms.points) or np.iscomplexobj(terms.weights)):
+        points = np.frompyfunc(lambda ball: ball.real, 1, 1)(points)
+    refined = replace(terms, points=points)
+    linearised = refined.linearise()
+    displacement = linearised and linearised.displacement(norm(terms.roots * refined.rest))
+    if not displacement:
+        return proved
+    radius = displacement.radius + upper_end(largest(map(_relative_distance, points, to_balls(terms.points))))
+    if radius >= TUNING.undetermined:
+        return proved
+    by = "Kantorovich's bounds of Newton's method, from terms of more digits"
+    return replace(proved, exact_nearby=True, nearby_by=by, radius=radius)
+
+
+def _by_rank(
+    terms: TensorAndTerms, matrices: list[Flattening], recognised_by: Flattening | None
+) -> tuple[bool | None, str]:
+    """Return whether a tensor is a sum of so many powers, as far as flattenings tell, and why."""
+    flint, n_terms = load_flint(), len(terms.weights)
+    if terms.tensor.is_complex:
+        coefficients = modular.residues(terms.tensor.coefficients)
+    else:
+        integers = np.array(modular.exact_matrix([terms.exact]).entries())
+        coefficients = (integers % PRIME).astype(np.int64)
+    for flattening in matrices:
+        matrix_rank = modular.rank(flattening.signs.astype(np.int64) * coefficients[flattening.positions])
+        if matrix_rank > n_terms * flattening.power_rank:
+            return False, f"{flattening.name} has rank {matrix_rank} or more, modulo a prime"
+    undecided = "no flattening decides whether the tensor is such a sum"
+    if recognised_by is None:
+        return None, undecided
+    expected = n_terms * recognised_by.power_rank
+    if terms.tensor.is_complex or expected * recognised_by.work > TUNING.kernel_work:
+        return None, "the tensor is too large for rational numbers"
+    matrix = recognised_by.signs.astype(int) * integers[recognised_by.positions]
+    if flint.fmpz_mat(matrix.tolist()).rank() == expected:
+        return True, f"{recognised_by.name} has rank {expected} in rational numbers"
+    return None, undecided
+
+
+def distance_of_exact_terms(exact: ExactWaring, weights: Array, points: Array) -> float | None:
+    """Return how far exact points are at most from those found, at the weights found; None if they are far.
+
+    Distances are relative to the lengths of the points found.
+    """
+    flint, order = load_flint(), exact.order
+    # Which term is which, and the nearest root of the quotient of the weights, in floating point.
+    scales = np.array([complex(weight) for weight in exact.weights])
+    vectors = np.array([[complex(c) for c in point] for point in exact.points])
+    roots = np.exp(2j * np.pi * np.arange(order) / order)
+    factors = (scales / weights[:, None]).astype(complex)[..., None] ** (1 / order) * roots
+    differences = factors[..., None] * vectors[None, :, None] - points[:, None, None]
+    distances = np.linalg.norm(differences, axis=-1) / np.linalg.norm(points, axis=1)[:, None, None]
+    balls = []
+    for i, j in zip(*linear_sum_assignment(distances.min(axis=2)), strict=True):
+        near = flint.acb(complex(factors[i, j, np.argmin(distances[i, j])]))
+        quotient = _ball(exact.weights[j]) / flint.acb(complex(weights[i]))
+        factor = near * (quotient / near**order).root(order)
+        moved = np.array([factor * _ball(c) for c in exact.points[j]])
+        balls.append(_relative_distance(moved, to_balls(points[i])))
+    radius = upper_end(largest(balls))
+    return radius if radius < TUNING.undetermined else None
+
+
+def _ball(number: ExactNumber) -> Any:
+    if isinstance(number, AlgebraicNumber):
+        return number.field.ball(number.coefficients, TUNING.first_bits)
+    return load_flint().acb(to_fmpq(number))
+
+
+def _relative_distance(balls: Any, point: Any) -> Any:
+    """Return the distance of a point, relative to its length, as a ball."""
+    return norm(balls - point) / norm(point)

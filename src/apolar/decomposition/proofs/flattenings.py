@@ -3,15 +3,18 @@
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
+from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.decomposition.proofs.rounding import gamma, singular_values_below
+from apolar.decomposition.exact.balls import norm, singular_values_below, to_balls
+from apolar.decomposition.exact.number_fields import load_flint
 from apolar.decomposition.ranks import numerical_rank
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, n_monomials
-from apolar.tensor.monomials import multinomials, product_positions
+from apolar.tensor.coefficients import exact_multinomials
+from apolar.tensor.monomials import product_positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,31 +31,33 @@ class Flattening:
         Of the coefficients.
     signs : ndarray, shape (n_rows, n_columns)
         1, -1, or 0.
-    row_weights : ndarray, shape (n_rows,)
-    column_weights : ndarray, shape (n_columns,)
-        They make the bases orthonormal.
+    row_counts : ndarray of int, shape (n_rows,)
+    column_counts : ndarray of int, shape (n_columns,)
+        With their roots the bases are orthonormal.
     power_rank : int
-        Also the square of its Frobenius norm, weighted, for tensors of norm one.
-    norm : float
-        At least its norm, weighted, for tensors of norm one.
+        Also the square of its Frobenius norm, in these bases, for tensors of norm one.
+    exterior_degree : int
+        The square of its norm for tensors of norm one is at most one more.
     """
 
     name: str
     positions: IndexArray
     signs: Array
-    row_weights: Array
-    column_weights: Array
-    power_rank: int
-    norm: float
-
-    def matrix(self, coefficients: Array) -> Array:
-        """Return the matrix of a tensor, in orthonormal bases."""
-        return self.weights * coefficients[self.positions]
+    row_counts: Array
+    column_counts: Array
+    power_rank: int = 1
+    exterior_degree: int = 0
 
     @property
-    def weights(self) -> Array:
-        """The factors of the coefficients, shape (n_rows, n_columns)."""
-        return self.row_weights[:, None] * self.signs * self.column_weights
+    def norm(self) -> Any:
+        """At least its norm, in orthonormal bases, for tensors of norm one, as a ball."""
+        return load_flint().arb(self.exterior_degree + 1).sqrt()
+
+    def matrix(self, coefficients: Any) -> Any:
+        """Return the matrix of a tensor, in orthonormal bases, in floating point or in balls."""
+        kind = to_balls if coefficients.dtype == object else np.float64
+        rows, columns = kind(self.row_counts), kind(self.column_counts)
+        return np.sqrt(rows)[:, None] * self.signs * np.sqrt(columns) * coefficients[self.positions]
 
     @property
     def work(self) -> int:
@@ -62,10 +67,10 @@ class Flattening:
 
 def hankel_flattening(dim: int, order: int, row_degree: int) -> Flattening:
     """Return the Hankel matrix of a row degree, weighted to the norm of the full array."""
-    rows, columns = (np.sqrt(multinomials(dim, degree)) for degree in (row_degree, order - row_degree))
+    rows, columns = (exact_multinomials(dim, degree) for degree in (row_degree, order - row_degree))
     positions = product_positions(dim, row_degree, order - row_degree)
     name = f"the Hankel matrix of row degree {row_degree}"
-    return Flattening(name, positions, np.ones(positions.shape), rows, columns, 1, 1.0)
+    return Flattening(name, positions, np.ones(positions.shape), rows, columns)
 
 
 def koszul_degree(dim: int, order: int) -> int:
@@ -99,26 +104,26 @@ def koszul_flattening(dim: int, order: int, exterior_degree: int) -> Flattening:
         With binom(dim, a + 1) n_monomials(dim, k) rows.
     """
     half = order // 2
-    roots = np.sqrt(multinomials(dim, half))
+    counts = exact_multinomials(dim, half)
     times_variable = product_positions(dim, 2 * half, 1)[product_positions(dim, half, half)]
     columns = {subset: i for i, subset in enumerate(combinations(range(dim), exterior_degree))}
     rows = list(combinations(range(dim), exterior_degree + 1))
-    shape = (len(rows), len(roots), len(columns), len(roots))
+    shape = (len(rows), len(counts), len(columns), len(counts))
     positions, signs = np.zeros(shape, dtype=np.intp), np.zeros(shape)
     for i, subset in enumerate(rows):
         for place, variable in enumerate(subset):
             rest = columns[subset[:place] + subset[place + 1 :]]
             positions[i, :, rest] = times_variable[:, :, variable]
             signs[i, :, rest] = (-1) ** place
-    flat = (len(rows) * len(roots), len(columns) * len(roots))
+    flat = (len(rows) * len(counts), len(columns) * len(counts))
     return Flattening(
         "the Koszul flattening",
         positions.reshape(flat),
         signs.reshape(flat),
-        np.tile(roots, len(rows)),
-        np.tile(roots, len(columns)),
+        np.tile(counts, len(rows)),
+        np.tile(counts, len(columns)),
         comb(dim - 1, exterior_degree),
-        float(np.sqrt(exterior_degree + 1)) * (1 + 1e-15),
+        exterior_degree,
     )
 
 
@@ -164,7 +169,7 @@ def koszul_bound(tensor: SymmetricTensor) -> int:
     return -(-numerical_rank(values) // flattening.power_rank)
 
 
-def certified_bound(tensor: SymmetricTensor, radius: float) -> tuple[int, str]:
+def certified_bound(coefficients: Any, dim: int, order: int, radius: Any) -> tuple[int, str]:
     """Return a lower bound of the rank of all tensors within a distance of one, and which matrix proves it.
 
     A singular value moves by at most the norm of the change, so that those above
@@ -172,9 +177,10 @@ def certified_bound(tensor: SymmetricTensor, radius: float) -> tuple[int, str]:
 
     Parameters
     ----------
-    tensor : SymmetricTensor
-        Of a norm near one.
-    radius : float
+    coefficients : ndarray of balls, shape (n_monomials,)
+        The T_a.
+    dim, order : int
+    radius : arb
         The distance, in the apolar norm.
 
     Returns
@@ -183,12 +189,12 @@ def certified_bound(tensor: SymmetricTensor, radius: float) -> tuple[int, str]:
     by : str
     """
     best, by = 0, "no matrix of the tensor is small enough, and far enough from zero"
-    if tensor.order == 1:
-        return int(np.linalg.norm(tensor.coefficients) > 2 * radius), "the linear form is not zero"
-    for flattening in flattenings(tensor.dim, tensor.order, TUNING.proof_work):
-        matrix = flattening.matrix(tensor.coefficients)
-        values = singular_values_below(matrix, gamma(2 * tensor.order + 10, matrix))
-        above = int(np.count_nonzero(values > flattening.norm * radius * (1 + 1e-14)))
+    if order == 1:
+        return int(norm(coefficients) > radius), "the linear form is not zero"
+    for flattening in flattenings(dim, order, TUNING.proof_work):
+        moved = flattening.norm * radius
+        values = singular_values_below(flattening.matrix(coefficients), float(moved))
+        above = sum(bool(value > moved) for value in values)
         bound = -(-above // flattening.power_rank)
         if bound > best:
             best, by = bound, flattening.name

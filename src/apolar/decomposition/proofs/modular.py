@@ -3,8 +3,9 @@
 Floating-point numbers are integers times powers of two, so that reducing them
 modulo an odd prime is exact, and keeps sums and products. A minor that is not
 zero modulo the prime is not zero: the rank modulo the prime is at most the exact
-rank. A full rank is therefore proved, whatever the rounding elsewhere. The prime
-is 1 modulo 4, and has a square root of -1 to which complex numbers reduce.
+rank. A full rank is therefore proved, whatever the rounding elsewhere. Products of two
+residues are 64-bit integers. The prime is 1 modulo 4, and has a square root of -1 to
+which complex numbers reduce.
 """
 
 from collections.abc import Iterable
@@ -15,11 +16,9 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.decomposition.exact.numbers import load_flint, to_fmpq
+from apolar.decomposition.exact.number_fields import PRIME, load_flint, to_fmpq
 from apolar.tensor.monomials import monomial_variables
 
-PRIME = 2147483629
-"""The largest prime below 2^31 that is 1 modulo 4: products of two residues are 64-bit integers."""
 # A square root of -1: g^((p - 1) / 4) for g = 2, which is not a square modulo this prime.
 IMAGINARY_UNIT = pow(2, (PRIME - 1) // 4, PRIME)
 

@@ -24,7 +24,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.decomposition.exact.numbers import load_flint
+from apolar.decomposition.exact.number_fields import PRIME, load_flint
 from apolar.decomposition.proofs import modular
 from apolar.decomposition.proofs.flattenings import Flattening, flattenings
 from apolar.decomposition.tuning import TUNING
@@ -228,7 +228,7 @@ def base_locus_criterion(ranks: PowerRanks, order: int) -> str | None:
         return None  # fewer than dim - 1 equations vanish on a curve
     rng = np.random.default_rng(0)
     # In generic coordinates, so that the hyperplane where the last one vanishes is generic.
-    turn = rng.integers(modular.PRIME, size=(dim, dim))
+    turn = rng.integers(PRIME, size=(dim, dim))
     if modular.rank(turn) < dim:
         return None
     forms = modular.kernel(modular.power_values(modular.product(ranks.points, turn), half))
@@ -257,7 +257,7 @@ def _finitely_many_zeros(forms: IndexArray, dim: int, degree: int, rng: np.rando
     top = (dim - 1) * (degree - 1) + 1
     if (dim - 1) * n_monomials(dim - 1, top - degree) * n_monomials(dim - 1, top) ** 2 > TUNING.proof_work:
         return False
-    combined = modular.product(rng.integers(modular.PRIME, size=(dim - 1, len(forms))), forms)
+    combined = modular.product(rng.integers(PRIME, size=(dim - 1, len(forms))), forms)
     on_hyperplane = combined[:, exponents(dim, degree)[:, -1] == 0]
     multiples = _multiples(on_hyperplane, dim - 1, degree, top - degree)
     return modular.rank(multiples) == n_monomials(dim - 1, top)
@@ -334,16 +334,16 @@ def tangents(points: IndexArray, order: int) -> IndexArray:
     powers = exponents(dim, order - 1) + 1
     rows = np.zeros((rank, dim, n_monomials(dim, order)), dtype=np.int64)
     for j in range(dim):
-        rows[:, j, where[:, j]] = powers[:, j] * lower % modular.PRIME
+        rows[:, j, where[:, j]] = powers[:, j] * lower % PRIME
     return rows.reshape(rank * dim, -1)
 
 
 def _is_smooth(points: IndexArray, order: int, flattening: Flattening) -> bool:
     """Return whether the tangents that a flattening allows are proved to be those of the terms."""
     rank, dim = points.shape
-    coefficients = modular.power_values(points, order).sum(axis=0) % modular.PRIME
+    coefficients = modular.power_values(points, order).sum(axis=0) % PRIME
     signs = flattening.signs.astype(np.int64)
-    matrix = signs * coefficients[flattening.positions] % modular.PRIME
+    matrix = signs * coefficients[flattening.positions] % PRIME
     right = modular.kernel(matrix)
     if matrix.shape[1] - len(right) < rank * flattening.power_rank:
         return False
@@ -356,9 +356,9 @@ def _is_smooth(points: IndexArray, order: int, flattening: Flattening) -> bool:
     where, signs = flattening.positions[rows, columns], signs[rows, columns]
     rng = np.random.default_rng(0)
     # Random elements of both kernels: as many equations as are needed.
-    lefts = modular.product(rng.integers(modular.PRIME, size=(n_equations, len(left))), left)
-    rights = modular.product(rng.integers(modular.PRIME, size=(n_equations, len(right))), right)
+    lefts = modular.product(rng.integers(PRIME, size=(n_equations, len(left))), left)
+    rights = modular.product(rng.integers(PRIME, size=(n_equations, len(right))), right)
     equations = np.zeros((n_equations, size), dtype=np.int64)
     for equation, a, b in zip(equations, lefts, rights, strict=True):
-        np.add.at(equation, where, signs * (a[rows] * b[columns] % modular.PRIME))
+        np.add.at(equation, where, signs * (a[rows] * b[columns] % PRIME))
     return modular.rank(equations) == size - rank * dim

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from apolar._core.numbers import figures, with_error
+from apolar._core.display import figures, with_error
 
 
 @pytest.mark.parametrize(

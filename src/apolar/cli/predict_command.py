@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import BadInput, Bar, escape
-from apolar.cli.fit import provenance, why_no_report
-from apolar.cli.labels import (
+from apolar.cli.console import BadInput, Bar, escape, print_object
+from apolar.cli.fit_command import provenance, why_no_report
+from apolar.cli.options import check_sources, json_option, outliers_option, reading_options
+from apolar.cli.output import (
+    Output,
     appended_text,
     check_rereadable,
-    cluster_numbers,
-    csv_text,
     label_frames,
+    label_lines,
     outliers_sentence,
-    row_numbers_of,
 )
-from apolar.cli.options import (
-    check_sources,
-    column_names,
-    need_data,
-    outlier_level,
-    outliers_option,
-    reading_options,
-)
-from apolar.cli.output import Output
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from apolar import GaussianMixture
     from apolar.cli.tables import TableFile
 
@@ -39,9 +31,6 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("model", type=click.Path())
 @click.argument("data", nargs=-1)
-@click.option(
-    "--columns", metavar="NAMES", help="Columns to use, in the order of the model's; by name by default."
-)
 @reading_options
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="File for the labels; standard output by default."
@@ -56,11 +45,11 @@ if TYPE_CHECKING:
 @click.option(
     "--label-column", metavar="NAME", help="Known classes, to compare the clusters with, for --report."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the labels.")
+@json_option
 def predict(
     model: str,
     data: tuple[str, ...],
-    columns: str | None,
+    columns: list[str] | None,
     output: Path | None,
     append: bool,
     outliers: bool | float | None,
@@ -85,7 +74,7 @@ def predict(
     \b
     Exit code: 0, 2 for bad input, 130 if interrupted.
     """
-    need_data(data, "apolar predict MODEL - < FILE")
+    check_sources(data)
     if output is not None and str(output) == "-":
         output = None
     for target, option in ((output, "-o"), (report, "--report")):
@@ -98,20 +87,17 @@ def predict(
         check_rereadable(data)
     if reading["label_column"] is not None and report is None:
         raise click.UsageError("--label-column is for the page: give --report FILE.")
-    level = outlier_level(outliers)
-    check_sources([*data, model])
+    check_sources([model])
     from apolar import GaussianMixture
     from apolar.cli.tables import read_table
-    from apolar.reports.scoring import score_table
+    from apolar.reports.scoring import OUTLIER_LEVEL, score_table
 
-    try:
-        mixture = GaussianMixture.load(model)
-    except OSError as error:
-        raise BadInput(f"Cannot read {model}: {error.strerror or error}.") from error
+    level = outliers if isinstance(outliers, float) else OUTLIER_LEVEL
+    mixture = GaussianMixture.load(model)
     if report is not None and (problem := why_no_report()):
         raise BadInput(problem)
     names = getattr(mixture, "feature_names_in_", None)
-    chosen = column_names(columns) or (None if names is None else [str(name) for name in names])
+    chosen = columns or (None if names is None else [str(name) for name in names])
     with Bar() as bar:
         bar.begin("reading")
         with read_table(data, columns=chosen, keep_missing=True, min_rows=1, **reading) as table:
@@ -121,56 +107,37 @@ def predict(
                     f"The model has {n_columns} columns, the table {table.X.shape[1]}: use --columns."
                 )
             bar.begin("labelling")
-            scores = score_table(mixture, table.X, level)
-            outlying = row_numbers_of(scores.outliers, table.row_numbers)
+            outlying = (table.row_numbers[score_table(mixture, table.X, level).outliers] + 1).tolist()
             if report is not None:
                 _write_report(report, mixture, table, model, level)
             bar.end()
+            frames = label_frames(mixture, table, level)
+            lines = appended_text(data, mixture, table, level, reading) if append else label_lines(frames)
             if as_json:
-                click.echo(json.dumps(_as_object(mixture, table, outlying, level), allow_nan=False))
+                answer = _as_object(frames) | {"outliers": outlying, "outlier_level": level}
+                print_object(answer)
+            elif output is None:
+                sys.stdout.writelines(lines)
             else:
-                labels = csv_text(label_frames(mixture, table, level))
-                lines = appended_text(data, mixture, table, level, reading) if append else labels
-                _write(lines, output)
+                with Output(output.parent) as files:
+                    files.add_lines(output.name, lines)
     for sentence in (
         table.missing_line,
         outliers_sentence(outlying, level) if outliers is not None else "",
-        f"{len(scores.predicted):,} rows: {output}" if output is not None and not as_json else "",
+        f"{len(table.row_numbers):,} rows: {output}" if output is not None and not as_json else "",
         f"report: {report}" if report is not None else "",
     ):
         if sentence:
             click.echo(escape(sentence), err=True)
 
 
-def _write(lines: Iterable[str], output: Path | None) -> None:
-    """Write lines to a file, or to standard output."""
-    if output is None:
-        sys.stdout.writelines(lines)
-        return
-    with Output(output.parent) as files:
-        files.add_lines(output.name, lines)
+def _as_object(frames: Iterator[pl.DataFrame]) -> dict[str, Any]:
+    """Return labels as JSON can hold them; null where there is no probability."""
+    import polars as pl
 
-
-def _as_object(
-    mixture: GaussianMixture, table: TableFile, outlying: list[int], level: float
-) -> dict[str, Any]:
-    """Return the labels as JSON can hold them; null where there is no probability."""
-    import numpy as np
-
-    from apolar.reports.scoring import score_chunks
-
-    chunks = list(score_chunks(mixture, table.X, level))
-    numbers = np.arange(len(table.X)) if table.row_numbers is None else table.row_numbers
-    exact = np.concatenate([chunk.posteriors for chunk in chunks])
-    rows = [None if np.isnan(row[0]) else row for row in exact.tolist()]
-    return {
-        "row": (numbers + 1).tolist(),
-        "cluster": cluster_numbers(np.concatenate([chunk.predicted for chunk in chunks])).tolist(),
-        "probability": [None if row is None else max(row) for row in rows],
-        "probabilities": [[None] * exact.shape[1] if row is None else row for row in rows],
-        "outliers": outlying,
-        "outlier_level": level,
-    }
+    labels = pl.concat(frames)
+    columns = labels.select("row", "cluster", "probability").to_dict(as_series=False)
+    return columns | {"probabilities": [list(row) for row in labels.select("^p(\\d+|_noise)$").rows()]}
 
 
 def _write_report(path: Path, mixture: GaussianMixture, table: TableFile, model: str, level: float) -> None:

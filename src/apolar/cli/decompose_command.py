@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import BadInput, line, not_found
-from apolar.cli.options import METHOD
+from apolar.cli.console import BadInput, as_number, new_console, new_grid, print_lines, print_object
+from apolar.cli.options import METHOD, check_sources, json_option, seed_option
 
 if TYPE_CHECKING:
     from apolar.decomposition import ExactWaring, Waring
     from apolar.tensor import SymmetricTensor
 
-# The most columns and characters of a formula in a terminal, and characters of a fraction in a file.
-MAX_TERM_COLUMNS, MAX_FORMULA, MAX_DIGITS = 8, 2000, 300
+# The most characters of a formula in a terminal.
+MAX_FORMULA = 2000
 
 
 class FormCommand(click.Command):
@@ -77,8 +77,8 @@ class FormCommand(click.Command):
     "--certify", is_flag=True, help="Say what is proved: uniqueness, exact terms near by, the least rank."
 )
 @click.option("--variables", help="Variables and their order, such as x,y,z.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@seed_option
+@json_option
 def decompose(
     polynomial: str,
     rank: int | None,
@@ -138,25 +138,21 @@ def decompose(
     if as_json:
         answer = _as_object(waring, tensor, names)
         if exact:
-            answer |= {"exact": None if recognised is None else _exact_as_object(recognised, names)}
+            answer["exact"] = None if recognised is None else _exact_as_object(recognised, names)
             answer["exact_message"] = why_not
         if certify:
-            certificate = waring.certificate
-            fields = asdict(certificate) | {"message": certificate.message}
+            fields = {**asdict(waring.certificate), "message": waring.certificate.message}
             answer["certificate"] = {
-                name: _as_number(value) if isinstance(value, float) else value
+                name: as_number(value) if isinstance(value, float) else value
                 for name, value in fields.items()
             }
-        click.echo(json.dumps(answer, allow_nan=False))
+        print_object(answer)
     else:
-        _print(waring, tensor, names)
         if recognised is not None:
             proof = "by exact arithmetic" if recognised.proved else "not: the form is in floating point"
             why_not = f"{recognised.to_string(names)} (proved {proof})"
-        if exact:
-            click.echo(line(f"{'exact':>10}  {why_not}"))
-        if certify:
-            click.echo(line(f"{'proved':>10}  {waring.certificate.message}"))
+        proved = waring.certificate.message if certify else ""
+        _print(waring, tensor, names, {"exact": why_not, "proved": proved})
     if exact and recognised is None:
         sys.exit(1)
     if waring.status in (Status.DIVERGING, Status.NOT_CONVERGED, Status.RANK_NOT_SETTLED):
@@ -197,8 +193,7 @@ def _load_form(path: Path) -> str | dict[tuple[int, ...], Any] | SymmetricTensor
 
     from apolar.tensor import SymmetricTensor
 
-    if not path.exists():
-        raise BadInput(not_found(path))
+    check_sources([str(path)])
     if path.suffix == ".npy":
         try:
             array = np.load(path, allow_pickle=False)
@@ -232,19 +227,12 @@ def _without_comments(text: str) -> str:
 
 def _from_number(value: Any) -> float | int | Fraction:
     """Return a number, or a string such as "1/3" or "0.1" as a fraction."""
-    if isinstance(value, str) and len(value) < MAX_DIGITS:
+    if isinstance(value, str) and "e" not in value.lower():  # the fraction of 1e999999 has as many digits
         return Fraction(value)
     return value if isinstance(value, int) else float(value)
 
 
 # --- writing ----------------------------------------------------------------------------------------
-
-
-def _as_number(value: Any) -> Any:
-    """Return a JSON number, a pair [real, imaginary], or null for what is not finite."""
-    if isinstance(value, complex):
-        return [value.real, value.imag]
-    return float(value) if math.isfinite(value) else None
 
 
 def _exact_as_object(exact: ExactWaring, names: list[str]) -> dict[str, Any]:
@@ -264,53 +252,45 @@ def _as_object(waring: Waring, tensor: SymmetricTensor, names: list[str]) -> dic
         "rank_source": waring.rank_source,
         "field": "complex" if waring.is_complex else "real",
         "constraint": waring.constraint,
-        "weights": [_as_number(w) for w in waring.weights.tolist()],
-        "points": [[_as_number(x) for x in point] for point in waring.points.tolist()],
-        "residual": _as_number(waring.residual),
+        "weights": list(map(as_number, waring.weights.tolist())),
+        "points": [list(map(as_number, point)) for point in waring.points.tolist()],
+        "residual": as_number(waring.residual),
         "status": waring.status.name,
         "message": waring.message,
         "method": waring.method,
         "n_iter": waring.n_iter,
-        "condition": _as_number(waring.condition),
-        "norm": _as_number(tensor.norm()),
-        "singular_values": [_as_number(s) for s in waring.singular_values.tolist()],
+        "condition": as_number(waring.condition),
+        "norm": as_number(tensor.norm()),
+        "singular_values": list(map(as_number, waring.singular_values.tolist())),
         "formula": waring.to_string(names, precision=12),
     }
 
 
-def _print(waring: Waring, tensor: SymmetricTensor, names: list[str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
+def _print(waring: Waring, tensor: SymmetricTensor, names: list[str], proofs: dict[str, str]) -> None:
     from apolar.tensor.printing import format_number
 
-    console = Console(highlight=False, soft_wrap=True)
-    shown = names[:MAX_TERM_COLUMNS]
-    dots = ["..."] if len(names) > len(shown) else []
-    table = Table(title="T = sum of weight * (point . x)^order", title_justify="left")
-    for name in ["weight", *shown, *dots]:
-        table.add_column(line(name), justify="right", no_wrap=True)
-    points = waring.points.round(12) + 0.0  # without the digits that are rounding
-    for weight, point in zip(waring.weights.tolist(), points.tolist(), strict=True):
-        cells = [
-            weight,
-            *(x.real if isinstance(x, complex) and not x.imag else x for x in point[: len(shown)]),
-        ]
-        table.add_row(*(line(format_number(cell)) for cell in cells), *dots)
+    console = new_console()
     form, formula = tensor.to_string(names), waring.to_string(names)
-    console.print(line(f"T = {form if len(form) < MAX_FORMULA else repr(tensor)}"))
+    print_lines(console, f"T = {form if len(form) < MAX_FORMULA else repr(tensor)}")
     if waring.rank:
-        console.print(table)
-        if len(formula) < MAX_FORMULA:
-            console.print(line(f"  = {formula}"))
+        columns = {}
+        points = waring.points.round(12) + 0.0  # without the digits that are rounding
+        for name, values in zip(names, points.T, strict=True):
+            values = values.real if not values.imag.any() else values
+            columns[name] = [format_number(value) for value in values.tolist()]
+        print_lines(console, "T = sum of weight * (point . x)^order")
+        weights = [format_number(weight) for weight in waring.weights.tolist()]
+        console.print(new_grid(console, {"weight": weights}, columns))
+        print_lines(console, f"  = {formula}" if len(formula) < MAX_FORMULA else "")
     amplified = f"noise is amplified {waring.condition:.3g} times"
     if math.isinf(waring.condition):
         amplified = "one of a continuous family, or too near to one to tell"
-    for name, value in (
-        ("rank", f"{waring.rank} ({waring.rank_source})"),
-        ("residual", f"{waring.residual:.2e} of the norm {tensor.norm():.6g}"),
-        ("condition", f"{waring.condition:.3g} ({amplified})"),
-        ("method", f"{waring.method}, {waring.n_iter} refinement steps"),
-        ("status", f"{waring.status.name}: {waring.message}"),
-    ):
-        console.print(line(f"{name:>10}  {value}"))
+    facts = {
+        "rank": f"{waring.rank} ({waring.rank_source})",
+        "residual": f"{waring.residual:.2e} of the norm {tensor.norm():.6g}",
+        "condition": f"{waring.condition:.3g} ({amplified})",
+        "method": f"{waring.method}, {waring.n_iter} refinement steps",
+        "status": f"{waring.status.name}: {waring.message}",
+        **proofs,
+    }
+    print_lines(console, *(f"{name:>10}  {value}" for name, value in facts.items() if value))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,12 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import BadInput, Bar, escape, line, new_console, new_grid, not_found
-from apolar.cli.options import ALL, check_sources, column_names, numbers_of_components, table_options
+from apolar.cli.console import (
+    BadInput,
+    Bar,
+    as_number,
+    count_noun,
+    escape,
+    join_list,
+    new_console,
+    new_grid,
+    print_lines,
+    print_object,
+)
+from apolar.cli.options import ALL, check_sources, numbers_of_components, table_options
 from apolar.cli.output import Output
 
 if TYPE_CHECKING:
-    from apolar import GaussianMixture, MomentMixture, MomentSketch, SphericalMixture
+    from apolar import GaussianMixture, MomentMixture, MomentSketch
     from apolar._core.arrays import Array
     from apolar.moments import CentralMoments
 
@@ -23,8 +33,8 @@ if TYPE_CHECKING:
 LEFT_OUT = ("row numbers", "few values")
 # The highest powers of the rows, as in the library: without its imports a bad number is refused at once.
 ORDERS = ("3", "4", "5", "6")
-# The most columns of means that are shown, and the most components that -k auto tries.
-MAX_SHOWN, MAX_COMPONENTS_OF_SKETCH = 8, 6
+# The most components that -k auto tries.
+MAX_COMPONENTS_OF_SKETCH = 6
 # Standard deviations that differ by more than this are taken to be of columns in different units: those of
 # the lengths of iris differ by a factor of 4, those of the contents of olive oils by 31, of wines by 2,500.
 MIXED_UNITS = 10
@@ -51,7 +61,7 @@ FROM_MOMENTS = (
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The file of the sketch."
 )
-def sketch(data: tuple[str, ...], columns: str | None, order: str, output: Path, **reading: Any) -> None:
+def sketch(data: tuple[str, ...], order: str, output: Path, **reading: Any) -> None:
     """Keep the sums of a table that determine its moments, and none of its rows.
 
     Sketches of parts of a table, made anywhere, add up with `apolar merge`, and
@@ -71,14 +81,14 @@ def sketch(data: tuple[str, ...], columns: str | None, order: str, output: Path,
 
     with Output(output.parent) as files, Bar() as bar:
         bar.begin("reading")
-        with read_table(data, columns=column_names(columns), leave_out=LEFT_OUT, **reading) as table:
+        with read_table(data, leave_out=LEFT_OUT, **reading) as table:
             sums = MomentSketch(table.X.shape[1], feature_names=table.names, order=int(order))
             sums.update(table.X)
         files.add(output.name, sums.save)
     for note in table.notes:
         click.echo(escape(note))
-    shown = ", ".join(table.names[:5]) + ", ..." * (len(table.names) > 5)
-    click.echo(escape(f"{sums.n_rows:,} rows, {len(table.names)} columns ({shown}): {output}"))
+    n_columns = count_noun(len(table.names), "column")
+    click.echo(escape(f"{sums.n_rows:,} rows, {n_columns} ({join_list(table.names)}): {output}"))
 
 
 @click.command()
@@ -108,14 +118,10 @@ def merge(sketches: tuple[Path, ...], output: Path) -> None:
 
 
 def _load_sketch(path: Path) -> MomentSketch:
-    if not path.exists():
-        raise BadInput(not_found(path))
+    check_sources([str(path)])
     from apolar import MomentSketch
 
-    try:
-        return MomentSketch.load(path)
-    except OSError as error:
-        raise BadInput(f"Cannot read {path}: {error.strerror or error}.") from error
+    return MomentSketch.load(path)
 
 
 # --- a mixture from a sketch ----------------------------------------------------------------------
@@ -127,7 +133,7 @@ def fit_sketch(
     covariance: Sequence[str],
     output: Path,
     as_json: bool,
-    standardise: bool | None = None,
+    standardise: bool | None,
 ) -> None:
     """Fit a mixture to a sketch, print it, and write the model.
 
@@ -141,13 +147,14 @@ def fit_sketch(
     output : Path
         The folder of the model.
     as_json : bool
-    standardise : bool, optional
-        For spherical components; by default where units differ.
+    standardise : bool or None
+        For spherical components; None where units differ.
     """
     numbers = numbers_of_components(components, MAX_COMPONENTS_OF_SKETCH)
     sums = _load_sketch(path)
     kinds = _named_families(covariance)
     moments, names, notes = _varying_columns(sums)
+    units = None
     if isinstance(numbers, int) and kinds in ((), ("spherical",)):
         from apolar import mixture_from_moments
 
@@ -156,44 +163,44 @@ def fit_sketch(
     elif standardise is not None:
         raise BadInput("--standardise matters to spherical components only: leave it out.")
     else:
-        units, found = None, _best_of_families(moments, numbers, kinds, notes)
+        found = _best_of_families(moments, numbers, kinds, notes)
     model = _as_model(found, units, names, sums.n_rows)
     with Output(output, reads=[str(path)], is_fit=True) as files:
         written = files.add("model.npz", model.save)
     if not as_json:
-        _print(found, model, notes, is_standardised=units is not None)
-        new_console().print(line(f"model: {written}"))
+        _print(found, model, notes, written, is_standardised=units is not None)
         return
     is_aligned = model.covariance_type in ("spherical", "diag")
-    answer = {
-        "columns": list(names),
-        "notes": notes,
-        "covariance": model.covariance_type,
-        "standardised": units is not None,
-        "weights": model.weights_.tolist(),
-        "means": model.means_.tolist(),
-        "variances" if is_aligned else "covariances": model.covariances_.tolist(),
-        "status": found.status.name,
-        "message": found.status.value,
-        "p_value": None if math.isnan(found.p_value) else found.p_value,
-        "n_rows": sums.n_rows,
-        "files": {"model": str(written)},
-    }
-    click.echo(json.dumps(answer, allow_nan=False))
+    print_object(
+        {
+            "columns": list(names),
+            "notes": notes,
+            "covariance": model.covariance_type,
+            "standardised": units is not None,
+            "weights": model.weights_.tolist(),
+            "means": model.means_.tolist(),
+            "variances" if is_aligned else "covariances": model.covariances_.tolist(),
+            "status": found.status.name,
+            "message": found.status.value,
+            "p_value": as_number(found.p_value),
+            "n_rows": sums.n_rows,
+            "files": {"model": str(written)},
+        }
+    )
 
 
 def _named_families(covariance: Sequence[str]) -> tuple[str, ...]:
     """Return the families that were asked for, by their names; refuse those that moments do not determine."""
     from apolar.mixture.families import family
-    from apolar.recovery.families import COVARIANCE_TYPES
+    from apolar.recovery.family_mixtures import COVARIANCE_TYPES
 
     if ALL in covariance:
         return COVARIANCE_TYPES
     names = tuple(dict.fromkeys(family(kind).name for kind in covariance))
-    for name in names:
-        if name not in COVARIANCE_TYPES:
-            known = ", ".join(COVARIANCE_TYPES)
-            raise BadInput(f"A sketch determines components that are {known}, not {name}.")
+    others = [name for name in names if name not in COVARIANCE_TYPES]
+    if others:
+        known = ", ".join(COVARIANCE_TYPES)
+        raise BadInput(f"A sketch determines components that are {known}, not {others[0]}.")
     return names
 
 
@@ -203,15 +210,13 @@ def _varying_columns(sums: MomentSketch) -> tuple[CentralMoments, tuple[str, ...
 
     from apolar.moments.covariance import is_constant
 
-    moments, names, notes = sums.central(), sums.feature_names or (), []
-    varies = ~is_constant(moments.mean, np.diag(moments.covariance))
-    if names and not varies.all() and varies.any():
-        constant = [name for name, is_used in zip(names, varies, strict=True) if not is_used]
-        shown = ", ".join(map(repr, constant[:5])) + ", ..." * (len(constant) > 5)
-        notes.append(f"Dropped constant columns: {shown}.")
-        names = tuple(name for name, is_used in zip(names, varies, strict=True) if is_used)
-        moments = moments.of_columns(np.flatnonzero(varies).tolist())
-    return moments, names, notes
+    moments, names = sums.central(), sums.feature_names or ()
+    constant = is_constant(moments.mean, np.diag(moments.covariance))
+    if not names or constant.all() or not constant.any():
+        return moments, names, []
+    notes = [f"Dropped constant columns: {join_list([repr(names[j]) for j in np.flatnonzero(constant)])}."]
+    varying = np.flatnonzero(~constant).tolist()
+    return moments.of_columns(varying), tuple(names[j] for j in varying), notes
 
 
 def _choose_units(moments: CentralMoments, standardise: bool | None, notes: list[str]) -> Array | None:
@@ -232,7 +237,7 @@ def _choose_units(moments: CentralMoments, standardise: bool | None, notes: list
 
 def _best_of_families(
     moments: CentralMoments, numbers: int | list[int], kinds: tuple[str, ...], notes: list[str]
-) -> SphericalMixture | MomentMixture:
+) -> MomentMixture:
     """Return the mixture of one family and number, or the best of several."""
     from apolar import mixture_from_moments, select_from_moments
 
@@ -242,31 +247,27 @@ def _best_of_families(
     # Spherical components see units, and are compared only if they are asked for.
     selection = select_from_moments(moments, wanted, kinds or ("diag", "tied", "full"))
     found = selection.best
-    ranked = sorted((row for row in selection.table if not row.reason), key=lambda row: row.criterion)
-    behind = f", {ranked[1].criterion - ranked[0].criterion:.1f} below the next" if ranked[1:] else ""
+    criteria = sorted(row.criterion for row in selection.table if not row.reason)
+    behind = f", {criteria[1] - criteria[0]:.1f} below the next" if criteria[1:] else ""
     notes.append(
-        f"{found.n_components} {found.covariance_type} components have the lowest criterion of {len(ranked)} "
-        f"candidates, that of BIC for moments{behind}."
+        f"{found.n_components} {found.covariance_type} components have the lowest criterion of "
+        f"{len(criteria)} candidates, that of BIC for moments{behind}."
     )
     return found
 
 
 def _as_model(
-    found: SphericalMixture | MomentMixture, units: Array | None, names: Sequence[str], n_rows: int
+    found: MomentMixture, units: Array | None, names: Sequence[str], n_rows: int
 ) -> GaussianMixture:
     """Return a fitted estimator that holds the mixture, in the units of the table."""
     import numpy as np
 
-    from apolar import GaussianMixture, SphericalMixture
+    from apolar import GaussianMixture
     from apolar.estimator.fitted import FittedState
     from apolar.mixture.families import family
     from apolar.mixture.parameters import MixtureParameters
 
-    means = found.means
-    if isinstance(found, SphericalMixture):
-        kind, covariances = "spherical", found.variances
-    else:
-        kind, covariances = found.covariance_type, found.covariances
+    kind, means, covariances = found.covariance_type, found.means, found.covariances
     if units is not None:
         kind, means, covariances = "diag", means * units, covariances[:, None] * units**2
     model = GaussianMixture(len(found.weights), covariance_type=kind, init_params="moments")
@@ -289,41 +290,44 @@ def _as_model(
 
 
 def _print(
-    found: SphericalMixture | MomentMixture,
+    found: MomentMixture,
     model: GaussianMixture,
     notes: Sequence[str],
+    written: Path,
     *,
     is_standardised: bool,
 ) -> None:
-    from apolar._core.numbers import with_error
+    from apolar._core.display import with_error
     from apolar.plots.mixtures import MixtureView
 
-    console, n_components = new_console(), len(model.weights_)
-    kind = "" if is_standardised else f"{model.covariance_type} "
-    noun = "component" if n_components == 1 else "components"
-    n_rows = f"{model.n_samples_seen_:,.0f} rows"
-    for text in (*notes, f"{n_rows}, {n_components} {kind}{noun}, from moments alone."):
-        console.print(line(text))
-    n_features = model.means_.shape[1]
-    names = [
-        str(name) for name in getattr(model, "feature_names_in_", [f"x{i + 1}" for i in range(n_features)])
-    ]
-    dots = ["..."] if n_features > MAX_SHOWN else []
-    grid = new_grid("component", "weight", *names[:MAX_SHOWN], *dots)
-    for k, variances in enumerate(MixtureView.of(model).variances[:, :MAX_SHOWN].tolist()):
-        cells = map(with_error, model.means_[k].tolist(), map(math.sqrt, variances))
-        grid.add_row(str(k + 1), f"{model.weights_[k]:.3f}", *cells, *dots)
-    console.print(grid)
-    lines = ["Means ± standard deviations within the component."]
-    # Parameters that are valid, of a mixture that the moments contradict, are not reported as valid.
-    if not found.p_value < MIN_P_VALUE or found.status.name != "VALID":
-        lines.append(f"{found.status.name}: {found.status.value}")
+    console = new_console()
+    n_components, n_features = model.means_.shape
+    noun = count_noun(n_components, "component" if is_standardised else f"{model.covariance_type} component")
+    print_lines(console, *notes, f"{model.n_samples_seen_:,.0f} rows, {noun}, from moments alone.")
+    names = getattr(model, "feature_names_in_", [f"x{i + 1}" for i in range(n_features)])
+    deviations = MixtureView.of(model).variances ** 0.5
+    means = {
+        str(name): list(map(with_error, model.means_[:, j].tolist(), deviations[:, j].tolist()))
+        for j, name in enumerate(names)
+    }
+    fixed = {
+        "component": [f"{k + 1}" for k in range(n_components)],
+        "weight": [f"{weight:.3f}" for weight in model.weights_],
+    }
+    console.print(new_grid(console, fixed, means))
+    agreement = f"The moments agree with such a mixture (p = {found.p_value:.2g})."
     if found.p_value < MIN_P_VALUE:
-        lines.append(
+        agreement = (
             f"The moments do not agree with such a mixture (p = {found.p_value:.1g}): try another -k or "
             "--covariance, or -k auto."
         )
-    elif found.p_value >= MIN_P_VALUE:
-        lines.append(f"The moments agree with such a mixture (p = {found.p_value:.2g}).")
-    for text in (*lines, *(f"Note: {note}." for note in found.projected)):
-        console.print(line(text))
+    # Parameters that are valid, of a mixture that the moments contradict, are not reported as valid.
+    is_contradicted = found.p_value < MIN_P_VALUE and found.status.name == "VALID"
+    print_lines(
+        console,
+        "Means ± standard deviations within the component.",
+        "" if is_contradicted else f"{found.status.name}: {found.status.value}",
+        "" if math.isnan(found.p_value) else agreement,
+        *(f"Note: {note}." for note in found.projected),
+        f"model: {written}",
+    )

@@ -10,6 +10,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+PRIME = 2147483629
+"""The largest prime below 2^31 that is 1 modulo 4. Ranks modulo it are at most those over the rationals."""
+
 Coefficients = tuple[Fraction, ...]
 """A number of a field, c_0 + c_1 a + ... + c_(n-1) a^(n-1)."""
 
@@ -69,15 +72,6 @@ class NumberField:
     def modulus(self) -> Any:
         """The polynomial, as FLINT's."""
         return to_polynomial(self.polynomial)
-
-    def product(self, first: Coefficients, second: Coefficients) -> Coefficients:
-        """Return the product of two numbers."""
-        product = to_polynomial(first) * to_polynomial(second) % self.modulus
-        return tuple(to_fraction(product[k]) for k in range(self.degree))
-
-    def trace(self, number: Coefficients) -> Fraction:
-        """Return the sum of a number and its conjugates, over all roots of the polynomial."""
-        return to_fraction(traces([to_polynomial(number)], self.modulus)[0])
 
     def ball(self, number: Coefficients, bits: int) -> Any:
         """Return a ball that holds a number."""

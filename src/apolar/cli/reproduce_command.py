@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from apolar.cli.console import BadInput, Bar, Interrupted, line, new_console
+from apolar.cli.options import seed_option
 
 # Where `all` goes, unless a folder is given.
 FOLDER = "reproduced"
@@ -32,7 +33,7 @@ FOLDER = "reproduced"
     show_default=True,
     help="Repeats of table5 and table6.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@seed_option
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Processes of table5 and table6; all cores by default."
 )

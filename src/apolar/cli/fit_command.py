@@ -1,0 +1,373 @@
+"""`apolar fit` and `apolar select`: clusters of a table, a model and a report; how many, of which form."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from apolar.cli.console import (
+    BadInput,
+    Bar,
+    as_number,
+    escape,
+    escape_lines,
+    new_console,
+    new_grid,
+    print_lines,
+    print_object,
+)
+from apolar.cli.options import (
+    check_sources,
+    default_folder,
+    families,
+    json_option,
+    mixture_options,
+    numbers_of_components,
+    outliers_option,
+    table_options,
+)
+from apolar.cli.output import (
+    PAGE_MARK,
+    Output,
+    appended_text,
+    check_rereadable,
+    label_frames,
+    label_lines,
+    outlier_text,
+    outliers_sentence,
+    table_name,
+)
+from apolar.cli.sketch_command import fit_sketch
+
+if TYPE_CHECKING:
+    from apolar.cli.tables import TableFile
+    from apolar.reports import Provenance
+    from apolar.reports.analysis import Analysis
+    from apolar.selection import Row
+
+
+@click.command()
+@click.argument("data", nargs=-1)
+@mixture_options(components=None)
+@table_options
+@click.option("--label-column", metavar="NAME", help="Known classes, to compare the clusters with.")
+@click.option("--sketch", type=click.Path(dir_okay=False), help="A sketch in place of DATA: no labels.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the results; apolar-DATA.")
+@click.option("--append", is_flag=True, help="Also write DATA with clusters and probabilities: table.csv.")
+@outliers_option
+@click.option("--no-report", is_flag=True, help="Write no report.html.")
+@json_option
+def fit(
+    data: tuple[str, ...],
+    components: str | None,
+    covariance: list[str],
+    criterion: str,
+    noise: bool | float | None,
+    standardise: bool | None,
+    seed: int,
+    sketch: str | None,
+    output: Path | None,
+    append: bool,
+    outliers: bool | float | None,
+    no_report: bool,
+    as_json: bool,
+    **reading: Any,
+) -> None:
+    """Find clusters in a table: labels, model and report.
+
+    DATA is a CSV, TSV, Parquet, Feather, NPY or XLSX file, several of them or
+    a folder, or - for standard input. Columns that are numbers are used, but
+    for those that cannot be clustered by: they are named. The results go to a
+    folder: labels.csv (row, cluster, its probability, outlier, the probability
+    of each cluster), model.npz (for `apolar predict`) and report.html. Clusters
+    are numbered from 1, the largest first.
+
+    \b
+    Examples:
+      apolar fit flowers.csv -k 3
+      apolar fit flowers.csv -k auto --label-column species
+      apolar fit flowers.csv -k 2-6 --covariance full,EEE,diag --criterion icl
+      apolar fit flowers.csv -k 3 --append --outliers
+      apolar fit flowers.csv -k 3 --noise
+      apolar fit january.csv february.csv -k 4
+      apolar fit - -k 4 --covariance spherical --columns x,y < points.tsv
+      apolar fit --sketch sums.npz -k 4
+      apolar fit --sketch sums.npz -k 4 --covariance diag
+
+    \b
+    Exit code: 0, 2 for bad input, 130 if interrupted. Nothing is half-written.
+    """
+    if bool(data) == (sketch is not None):
+        raise click.UsageError("Give either DATA (a file, or - for standard input) or --sketch FILE.")
+    if components is None:
+        raise click.UsageError("How many clusters? Give -k 3, -k 2-6, or -k auto to have the number chosen.")
+    if sketch is not None:
+        for name, value in {"noise": noise, "append": append, "outliers": outliers, **reading}.items():
+            if value:
+                option = name.replace("_", "-")
+                raise click.UsageError(f"--{option} needs the rows: a sketch has only their sums.")
+        folder = output or default_folder(sketch)
+        fit_sketch(Path(sketch), components, covariance, folder, as_json, standardise)
+        return
+    numbers = numbers_of_components(components)
+    check_sources(data)
+    if append:
+        check_rereadable(data)
+    from apolar.cli.tables import expand_folders, read_table
+    from apolar.cli.tables.findings import KINDS
+
+    sources = [str(source) for source in expand_folders(data)]
+    with Output(output or default_folder(data[0]), reads=sources, is_fit=True) as files, Bar() as bar:
+        bar.begin("reading")
+        with read_table(data, keep_missing=True, leave_out=KINDS, **reading) as table:
+            from apolar._core.checks import is_missing
+            from apolar.reports.analysis import analyse
+
+            if table.labels is not None and all(map(is_missing, set(table.labels))):
+                raise BadInput("The label column is empty: leave --label-column out.")
+            bar.begin("fitting")
+            analysis = analyse(
+                table.X,
+                table.names,
+                numbers,
+                covariance_type=families(covariance, table.X.shape[1]),
+                labels=table.labels,
+                standardise=bool(standardise),
+                criterion=criterion,
+                noise=noise or False,
+                seed=seed,
+                callback=bar.candidates,
+                **({"outlier_level": outliers} if isinstance(outliers, float) else {}),
+            )
+            bar.begin("writing")
+            model, level = analysis.model, analysis.outlier_level
+            frames = label_frames(model, table, level)
+            written = {
+                "labels": files.add_lines("labels.csv", label_lines(frames)),
+                "model": files.add("model.npz", model.save),
+            }
+            if append:
+                text = appended_text(sources, model, table, level, reading)
+                written["table"] = files.add_lines(table_name(sources[0]), text)
+            if outliers is not None:
+                text = outlier_text(model, table, analysis.predicted, analysis.outliers)
+                written["outliers"] = files.add_lines("outliers.csv", text)
+            if not no_report and not why_no_report():
+                from apolar.reports import report_page
+
+                page = report_page(analysis, table.X, provenance(table, seed))
+                written["report"] = files.add_lines("report.html", [page, PAGE_MARK])
+    if not no_report and "report" not in written:
+        click.echo(escape(why_no_report()), err=True)
+    outlying = (table.row_numbers[analysis.outliers] + 1).tolist()
+    if as_json:
+        print_object(_as_object(analysis, table, written, outlying))
+    else:
+        is_told = bool(outlying) or outliers is not None
+        _print(analysis, table, written, outliers_sentence(outlying, level) if is_told else "")
+
+
+def provenance(table: TableFile, seed: int, *notes: str) -> Provenance:
+    """Return what a page says about how it was made."""
+    from apolar import __version__
+    from apolar.reports import Provenance
+
+    return Provenance(
+        table.source,
+        shlex.join(["apolar", *sys.argv[1:]]),
+        seed,
+        __version__,
+        table.n_dropped,
+        notes=(*table.notes, *notes),
+        row_numbers=table.row_numbers,
+    )
+
+
+def why_no_report() -> str:
+    """Return why there is no report, in one line; empty if there can be one."""
+    from apolar.reports.page import need_report
+
+    try:
+        need_report()
+    except ImportError:
+        return 'No report can be written: it needs matplotlib and jinja2, pip install "apolar[report]".'
+    return ""
+
+
+def _warnings_of(analysis: Analysis) -> list[str]:
+    """Return the warnings of a fit, that it stopped early the first."""
+    from apolar.reports.text import NOT_CONVERGED
+
+    return [*([] if analysis.model.converged_ else [NOT_CONVERGED]), *analysis.warnings]
+
+
+def _as_object(
+    analysis: Analysis, table: TableFile, written: dict[str, Path], outlying: list[int]
+) -> dict[str, Any]:
+    """Return the result as JSON can hold it: null for numbers that are not finite."""
+    from apolar.reports.text import choice
+
+    model = analysis.model
+    likelihoods = {"log_likelihood": analysis.log_likelihood, **analysis.criteria}
+    return {
+        "source": table.source,
+        "n_rows": analysis.n_rows,
+        "n_dropped": table.n_dropped,
+        "n_missing": analysis.n_missing.tolist(),
+        "columns": list(analysis.names),
+        "notes": list(table.notes),
+        "n_components": len(model.weights_),
+        "covariance": analysis.covariance_type,
+        "standardised": analysis.standardised,
+        "weights": model.weights_.tolist(),
+        "rows": analysis.counts.tolist(),
+        "noise_weight": float(model.noise_weight_),
+        "noise_rows": analysis.n_noise,
+        "means": model.means_.tolist(),
+        "deviations": analysis.deviations.tolist(),
+        **{name: as_number(value) for name, value in likelihoods.items()},
+        "n_parameters": analysis.n_parameters,
+        "converged": bool(model.converged_),
+        "start": model.start_,
+        "warnings": _warnings_of(analysis),
+        "reason": None if analysis.selection is None else choice(analysis),
+        "ari": None if analysis.truth is None else analysis.truth.ari,
+        "error_rate": None if analysis.truth is None else analysis.truth.error_rate,
+        "outliers": outlying,
+        "outlier_level": analysis.outlier_level,
+        "files": {name: str(path) for name, path in written.items()},
+    }
+
+
+def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outlying: str) -> None:
+    from apolar._core.display import with_error
+    from apolar.reports.text import agreement, choice, headline
+
+    console, model = new_console(), analysis.model
+    dropped = f"Left out {table.n_dropped} rows with missing values." if table.n_dropped else ""
+    reason = "" if analysis.selection is None else choice(analysis)
+    print_lines(console, *table.notes, dropped, table.missing_line, headline(analysis), reason)
+    names = [f"{k + 1}" for k in range(len(model.weights_))]
+    counts, weights = analysis.counts.tolist(), model.weights_.tolist()
+    if analysis.has_noise:
+        names.append("noise")
+        counts.append(analysis.n_noise)
+        weights.append(model.noise_weight_)
+    fixed = {
+        "cluster": names,
+        "rows": [f"{count:,}" for count in counts],
+        "weight": [f"{weight:.3f}" for weight in weights],
+    }
+    means = {
+        name: [*map(with_error, model.means_[:, j], analysis.deviations[:, j]), *[""] * analysis.has_noise]
+        for j, name in enumerate(analysis.names)
+    }
+    console.print(new_grid(console, fixed, means))
+    bic = f"BIC {analysis.criteria['bic']:.2f} (lower is better), {analysis.n_parameters} parameters"
+    print_lines(
+        console,
+        "Means ± standard deviations within the cluster.",
+        "" if analysis.truth is None else agreement(analysis),
+        f"{bic}; best start: {model.start_}.",
+        outlying,
+        *(f"Warning: {message}" for message in _warnings_of(analysis)),
+        *(f"{name + ':':10}{path}" for name, path in written.items()),
+    )
+
+
+# --- select ---------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("data", nargs=-1)
+@mixture_options(components="1-9")
+@table_options
+@click.option("--label-column", metavar="NAME", help="A column to leave out, such as known classes.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for selection.csv.")
+@json_option
+def select(
+    data: tuple[str, ...],
+    components: str,
+    covariance: list[str],
+    criterion: str,
+    noise: bool | float | None,
+    standardise: bool | None,
+    seed: int,
+    output: Path | None,
+    as_json: bool,
+    **reading: Any,
+) -> None:
+    """Compare numbers and forms of clusters.
+
+    By default 1 to 9 clusters of every form; `apolar fit` takes the same
+    options, and fits the best.
+
+    \b
+    Examples:
+      apolar select flowers.csv
+      apolar select flowers.csv -k 2-6 --covariance full,EEE,diag --criterion icl
+
+    \b
+    Exit code: 0, 2 for bad input, 130 if interrupted.
+    """
+    numbers = numbers_of_components(components)
+    check_sources(data)
+    import numpy as np
+    import polars as pl
+
+    from apolar.cli.tables import read_table
+    from apolar.cli.tables.findings import KINDS
+    from apolar.reports.scoring import column_deviations, column_statistics, select_in_units
+
+    with Bar() as bar:
+        bar.begin("reading")
+        with (
+            read_table(data, keep_missing=True, leave_out=KINDS, **reading) as table,
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("ignore")  # they are in the table of the selection
+            bar.begin("comparing")
+            mean, variances, n_missing = column_statistics(table.X, table.names)
+            selection = select_in_units(
+                table.X,
+                [numbers] if isinstance(numbers, int) else numbers,
+                families(covariance, table.X.shape[1]),
+                criterion,
+                units=column_deviations(mean, variances, table.names) if standardise else np.ones(len(mean)),
+                n_missing=n_missing,
+                random_state=seed,
+                noise=noise or False,
+                callback=bar.candidates,
+            )
+    rows = [_as_cells(row) for row in selection.table]
+    if output is not None:
+        with Output(output, reads=data) as files:
+            files.add_lines("selection.csv", [pl.DataFrame(rows, infer_schema_length=None).write_csv()])
+    if as_json:
+        best = {"covariance": selection.best.covariance_type, "components": selection.best.n_components}
+        answer = {"best": best, "criterion": criterion, "reason": selection.reason, "table": rows}
+        print_object(answer | {"columns": list(table.names), "notes": list(table.notes)})
+        return
+    for note in filter(None, (*table.notes, table.missing_line)):
+        click.echo(escape(note))
+    click.echo(escape_lines(str(selection)))
+
+
+def _as_cells(row: Row) -> dict[str, Any]:
+    """Return a candidate by the names of the columns that are written; None for numbers it has not."""
+    from apolar.scores import CRITERIA
+
+    return {
+        "covariance": row.covariance_type,
+        "components": row.n_components,
+        "parameters": row.n_parameters,
+        **{name: as_number(getattr(row, name)) for name in ("log_likelihood", *CRITERIA)},
+        "converged": row.converged,
+        "failed": row.failed or "",
+        "dropped": row.dropped or "",
+    }

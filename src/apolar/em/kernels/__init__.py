@@ -1,1 +1,0 @@
-"""Kernels of the E-step, for processors that have one."""

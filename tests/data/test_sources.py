@@ -1,0 +1,162 @@
+"""The same rows in every kind of table: the same sums, samples, fits, answers and errors."""
+
+import array_api_strict
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from dask import array as da
+from dask import dataframe as dd
+from pyarrow import dataset
+from scipy import sparse
+
+import apolar
+from apolar._core.namespaces import to_numpy
+from apolar.data import on_checked, open_rows
+from apolar.data.rows import Divided
+
+X, _ = apolar.datasets.make_example(1, 6000, random_state=0)
+RNG = np.random.default_rng(1)
+NAMES = list("abcdef")
+WEIGHTS = {"none": None, "some": RNG.uniform(0.2, 2.0, len(X)), "zeros": RNG.integers(0, 3, len(X)) * 1.0}
+
+
+class Chunks:
+    """A rereadable iterable of chunks."""
+
+    def __init__(self, rows, weights):
+        self.rows, self.weights = rows, weights
+
+    def __iter__(self):
+        for part in np.array_split(np.arange(len(self.rows)), 7):
+            yield self.rows[part] if self.weights is None else (self.rows[part], self.weights[part])
+
+
+def _mapped(rows, folder, mode="r"):
+    path = folder / f"{len(list(folder.iterdir()))}.npy"
+    np.save(path, rows)
+    return np.load(path, mmap_mode=mode)
+
+
+KINDS = {
+    "nested lists": lambda rows, _: rows.tolist(),
+    "sparse": lambda rows, _: sparse.csr_array(rows),
+    "memory map": _mapped,
+    "writable memory map": lambda rows, folder: _mapped(rows, folder, "r+"),
+    "memory map of columns": lambda rows, folder: _mapped(np.asfortranarray(rows), folder),
+    "part of a memory map": lambda rows, folder: _mapped(np.pad(rows, 3), folder)[3:-3, 3:-3],
+    "pandas": lambda rows, _: pd.DataFrame(rows, columns=NAMES),
+    "polars": lambda rows, _: pl.DataFrame(rows, schema=NAMES),
+    "pyarrow": lambda rows, _: pa.table({name: rows[:, i] for i, name in enumerate(NAMES)}),
+    "data set": lambda rows, _: dataset.dataset(pa.Table.from_pandas(pd.DataFrame(rows, columns=NAMES))),
+    "another library": lambda rows, _: array_api_strict.asarray(rows.copy()),
+    "Dask": lambda rows, _: da.from_array(rows, chunks=(len(rows) // 3 - 1, 4)),
+    "frame of Dask": lambda rows, _: dd.from_pandas(pd.DataFrame(rows, columns=NAMES), npartitions=3),
+}
+pytestmark = pytest.mark.filterwarnings("ignore:X has feature names")
+each_kind = pytest.mark.parametrize("kind", [*KINDS, "chunks"])
+
+
+def table(kind, rows, weights, folder):
+    """Return a table of a kind, and the weights that are passed with it."""
+    if kind == "chunks":
+        return Chunks(rows, weights), None
+    return KINDS[kind](rows, folder), weights
+
+
+def on_host(answer):
+    return to_numpy(answer.compute() if hasattr(answer, "compute") else answer)
+
+
+def weighted_sums(block, weights):
+    """Return the weight, the weighted sums and the number of the rows of a block."""
+    dense = block.toarray() if sparse.issparse(block) else to_numpy(block)
+    weights = np.ones(len(dense)) if weights is None else to_numpy(weights)
+    return weights.sum(), weights @ dense, len(dense)
+
+
+SUMS = on_checked(weighted_sums)
+
+
+@each_kind
+@pytest.mark.parametrize("weighted", WEIGHTS)
+def test_sums_and_samples_are_the_same(kind, weighted, tmp_path):
+    weights, units = WEIGHTS[weighted], np.array([1.0, 2, 4, 8, 16, 32])
+    w = np.ones(len(X)) if weights is None else weights
+    rows = open_rows(*table(kind, X, weights, tmp_path))
+    divided = rows.transform(Divided(units))
+    for some, expected in ((rows, w @ X), (divided, w @ X / units)):
+        weight, first, n_rows = some.reduce(SUMS)
+        assert (weight, n_rows) == (pytest.approx(w.sum()), np.count_nonzero(w))
+        np.testing.assert_allclose(first, expected)
+    assert rows.count() == (np.count_nonzero(w), pytest.approx(w.sum()))
+    assert divided.first(lambda chunk: chunk.values.shape[1]) == 6
+    theirs = open_rows(X[w > 0], w[w > 0])
+    for step in (5, 7):
+        ours, expected = (
+            rows.systematic_sample(step).reduce(SUMS),
+            theirs.systematic_sample(step).reduce(SUMS),
+        )
+        for our_sum, their_sum in zip(ours, expected, strict=True):
+            np.testing.assert_allclose(our_sum, their_sum)
+        assert divided.systematic_sample(step).reduce(SUMS)[2] == expected[2]
+    if rows.can_take:
+        taken = divided.take(np.array([0, 5, 17]))[0]
+        dense = taken.toarray() if sparse.issparse(taken) else to_numpy(taken)
+        np.testing.assert_allclose(dense, X[w > 0][[0, 5, 17]] / units)
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return {name: fitted(X, weights) for name, weights in WEIGHTS.items()}
+
+
+def fitted(rows, weights=None):
+    model = apolar.GaussianMixture(4, covariance_type="spherical", random_state=0)
+    return model.fit(rows, sample_weight=weights)
+
+
+@each_kind
+@pytest.mark.parametrize("weighted", WEIGHTS)
+def test_fits_and_answers_are_the_same(kind, weighted, expected, tmp_path, monkeypatch):
+    monkeypatch.setattr("apolar.data.rows.CHUNK_SIZE", 2000)
+    rows, weights = table(kind, X, WEIGHTS[weighted], tmp_path)
+    model, of_array = fitted(rows, weights), expected[weighted]
+    # EM may stop elsewhere near the same optimum, as sums differ by rounding.
+    assert model.lower_bound_ == pytest.approx(of_array.lower_bound_, abs=1e-7)
+    np.testing.assert_allclose(model.means_, of_array.means_, atol=1e-3)
+    assert model.n_samples_seen_ == pytest.approx(of_array.n_samples_seen_)
+    assert of_array.score(rows, sample_weight=weights) == pytest.approx(
+        of_array.score(X, sample_weight=WEIGHTS[weighted]), rel=1e-12
+    )
+    # Rows of weight zero in chunks are skipped.
+    rows = Chunks(X, None) if kind == "chunks" else rows
+    np.testing.assert_array_equal(on_host(of_array.predict(rows)), of_array.predict(X))
+    posteriors = on_host(of_array.predict_proba(rows))
+    np.testing.assert_allclose(posteriors, of_array.predict_proba(X), atol=1e-9)
+    if hasattr(model, "feature_names_in_"):
+        assert list(model.feature_names_in_) == NAMES
+
+
+@each_kind
+def test_what_is_wrong_is_named(kind, expected, tmp_path):
+    weights = np.ones(1000)
+    weights[100:200] = 0
+    bad = X[:1000].copy()
+    bad[777, 2] = np.inf
+    # Rows are counted with those of weight zero, except in chunks, whose weights come with them.
+    rows, given = table(kind, bad, weights, tmp_path)
+    if kind not in ("sparse", "chunks"):
+        with pytest.raises(ValueError, match="first in row 777, column (2|'c')|row 1.. on.*partition"):
+            apolar.MomentSketch(6).update(rows, given)
+    for method in ("predict", "score_samples", "score"):
+        with pytest.raises(ValueError, match="NaN or infinity|contains infinity"):
+            on_host(getattr(expected["none"], method)(rows))
+    for wrong, message in ((weights - 0.5, "negative"), (0 * weights, "all zero")):
+        rows, given = table(kind, X[:1000], wrong, tmp_path)
+        with pytest.raises(ValueError, match=message):
+            apolar.MomentSketch(6).update(rows, given)
+    if kind in ("sparse", "pandas", "polars", "pyarrow", "data set", "another library"):
+        with pytest.raises(ValueError, match="X has no rows"):
+            apolar.MomentSketch(6).update(*table(kind, X[:0], None, tmp_path))
