@@ -187,7 +187,9 @@ def test_stopping_early_is_not_diverging():
 def test_more_terms_than_needed_are_exact():
     weights, points = random_terms(3, 2, 0)
     waring = apolar.decompose(apolar.SymmetricTensor.from_waring(weights, points, 3), 4, random_state=0)
-    assert (waring.rank, waring.status) == (4, Status.EXACT)
+    # The other two may be as small as rounding, or lie next to each other.
+    assert waring.status in (Status.EXACT, Status.ILL_CONDITIONED)
+    assert (waring.rank, waring.residual < 1e-10) == (4, True)
 
 
 # --- the result ------------------------------------------------------------------------

@@ -333,7 +333,7 @@ def cluster_condition(points: Array, order: int) -> tuple[float, Array]:
     """Return the condition number of a decomposition with points close together, and those points.
 
     Where terms belong to a continuous family the condition number is infinite whether points are close or
-    not: it is then that of the close ones alone, a lower bound.
+    not: it is then that of the closest pair alone, a lower bound.
 
     Parameters
     ----------
@@ -349,11 +349,15 @@ def cluster_condition(points: Array, order: int) -> tuple[float, Array]:
         The points that are close to another.
     """
     units = unit_rows(points)
-    close = np.flatnonzero(np.count_nonzero(_is_close(units, order), axis=1) > 1)
-    if len(close) == 0:
-        return 1.0, close
+    cosines = np.abs(np.triu(units.conj() @ units.T, 1))
+    pairs = np.argwhere(cosines**order > TUNING.parallel_cosine)
+    if len(pairs) == 0:
+        return 1.0, np.zeros(0, dtype=int)
     condition = condition_number(units, order)
-    return (condition_number(units[close], order) if np.isinf(condition) else condition), close
+    if np.isinf(condition):
+        closest = np.unravel_index(np.argmax(cosines), cosines.shape)
+        condition = condition_number(units[list(closest)], order)
+    return condition, np.unique(pairs)
 
 
 def cluster_error(weights: Array, points: Array, order: int, residual: float, norm: float) -> float:
@@ -416,7 +420,7 @@ def is_diverging(terms: Terms, order: int, norm: float) -> bool:
     if not largest * np.finfo(float).eps <= TUNING.exact_residual:
         return True
     units, weights = unit_rows(terms.vectors), terms.signs * sizes
-    close = _is_close(units, order)
+    close = np.abs(units.conj() @ units.T) ** order > TUNING.parallel_cosine
     inner = ((units.conj() @ units.T) ** order).real
     # Of each term and those close to it: the square of the norm of their sum, and of the sum of their norms.
     squares = np.einsum("ij,ij->i", close @ (weights[:, None] * inner * weights), close)
@@ -431,8 +435,3 @@ def is_diverging(terms: Terms, order: int, norm: float) -> bool:
     # residual^2 / size, however small; a gradient much below that is the gradient near a minimum.
     slowest = float(np.clip(0.1 * residual**2 / max(largest, 1.0), 1e-12, 1e-9))
     return largest > 50 or (largest > 5 and terms.gradient_size > slowest and terms.n_iter >= 20)
-
-
-def _is_close(units: Array, order: int) -> Array:
-    """Return which powers of unit vectors are nearly parallel, shape (rank, rank)."""
-    return np.abs(units.conj() @ units.T) ** order > TUNING.parallel_cosine

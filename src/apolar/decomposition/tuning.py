@@ -53,8 +53,8 @@ class Tuning:
     # Unknowns up to which Newton's dense Hessian pays, and those of a factorised step.
     newton_unknowns: int = 150
     max_unknowns: int = 900
-    # All random runs at one rank together, and those at all ranks that are tried; the latter is what a singular
-    # value decomposition of Terracini's matrix may take, too.
+    # All random runs at one rank together; those at all ranks that are tried, and a singular value
+    # decomposition of Terracini's matrix.
     search_work: float = 5e10
     rank_work: float = 3e9
 
