@@ -15,7 +15,8 @@ from apolar._core.checks import check_fraction, check_integer, numeric_array, ra
 from apolar._core.namespaces import to_device_of
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows, on_checked
-from apolar.em.completion import Completion, as_float64_rows
+from apolar.em.blocks import as_float64_rows
+from apolar.em.completion import Completion
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import float_type, open_input
 from apolar.mixture.conditional import min_distances
