@@ -26,7 +26,7 @@ TESTS ?= tests/tensor tests/decomposition tests/moments tests/recovery tests/mix
 
 # The compiled kernels, whose every access to memory the sanitizers of the compiler watch.
 KERNELS ?= tests/_core tests/em/test_compiled.py tests/em/test_distinct.py tests/em/test_runs.py \
-	tests/mixture/test_compiled.py tests/mixture/test_sharing.py tests/search/test_comparisons.py \
+	tests/mixture/test_steps.py tests/search/test_comparisons.py \
 	tests/search/test_hierarchical.py
 SANITIZED := build/sanitized
 CONSTANTS := src/apolar/_core/constants.py

@@ -14,9 +14,9 @@ import apolar
 from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.em.tails import tail_ratio
-from apolar.mixture.evidence import log_evidence
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
+from apolar.mixture.prior import log_evidence
 from benchmarks import pool, problems
 from benchmarks.generalise import banknotes
 

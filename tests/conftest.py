@@ -25,7 +25,7 @@ SLOW = (
     "cli/test_terminal.py::test_progress_says_how_many_are_done_and_how_long_is_left",
     "cli/tables/test_spill.py::test_no_file_stays_when_the_program_ends",
     "cli/test_output.py::test_control_c_in_a_real_process",
-    "estimator/checkpoint/test_resuming.py::test_a_fit_that_is_killed_goes_on",
+    "estimator/test_checkpoint.py::test_a_fit_that_is_killed_goes_on",
     "recovery/test_families.py::test_family_and_number_are_chosen_from_moments_alone",
     "test_selection.py::test_no_component_of_a_candidate_is_empty",
     "peers/",

@@ -212,10 +212,3 @@ def test_a_callback_stops_all_starts():
     model = GaussianMixture(3, init_params="random", n_init=20, random_state=0)
     model.set_callbacks(recorder).fit(X)
     assert recorder.tasks == ["pass"] * 150 + ["fit"]
-
-
-def test_verbose_prints_lines(rows, capsys):
-    GaussianMixture(3, verbose=1, init_params="random", random_state=0).fit(rows[0])
-    text = capsys.readouterr().out
-    assert "pass 1: mean log-likelihood" in text
-    assert "optimum" in text

@@ -19,11 +19,9 @@ __all__ = [
     "error_rate",
     "lower_is_better_aic",
     "lower_is_better_bic",
-    "lower_is_better_evidence",
     "lower_is_better_icl",
     "majority_error_rate",
     "mclust_bic",
-    "mclust_icl",
 ]
 
 
@@ -195,16 +193,6 @@ def lower_is_better_icl(bic: float, posteriors: Any, sample_weight: Any = None) 
     return float(bic - 2 * log_certainty)
 
 
-def mclust_icl(bic: float, posteriors: Any, sample_weight: Any = None) -> float:
-    """Return the integrated completed likelihood from mclust's BIC: larger is better."""
-    return -lower_is_better_icl(-bic, posteriors, sample_weight)
-
-
-def lower_is_better_evidence(log_evidence: float) -> float:
-    """Return minus twice the log-evidence: lower is better, and differences are on the scale of the BIC."""
-    return float(-2 * log_evidence)
-
-
 @dataclass(frozen=True)
 class FitSummary:
     """What criteria are computed from.
@@ -238,7 +226,8 @@ CRITERIA: dict[str, Callable[[FitSummary], float]] = {
     "bic": lambda fit: lower_is_better_bic(fit.log_likelihood, fit.n_parameters, fit.n_samples),
     "aic": lambda fit: lower_is_better_aic(fit.log_likelihood, fit.n_parameters),
     "icl": lambda fit: CRITERIA["bic"](fit) - 2 * fit.log_certainty,
-    "evidence": lambda fit: lower_is_better_evidence(fit.log_evidence),
+    # On the scale of the BIC.
+    "evidence": lambda fit: -2 * fit.log_evidence,
 }
 """By name, functions of a FitSummary: lower is better."""
 

@@ -14,7 +14,7 @@ static int inverse_above(const Form *form, double *covariance, double least, dou
 }
 
 /* common_covariance(stats (n_mixtures, r, n_stats), added (v), targets (n_mixtures, r, v), m, kind, r, least,
-   min_count, volume_rows, rounds): see `apolar.mixture.evidence.common_covariance`, which says what is computed. */
+   min_count, volume_rows, rounds): see `apolar.mixture.prior.common_covariance`, which says what is computed. */
 PyObject *py_common_covariance(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   Form form;

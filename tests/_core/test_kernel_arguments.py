@@ -11,38 +11,43 @@ pytestmark = needs_kernels
 
 N_ROWS, N_COLUMNS, N_COMPONENTS, N_PARTS, PART_ROWS = 20, 3, 2, 3, 8
 N_STATS = 2 * N_COLUMNS + 1
-REFUSED = (TypeError, ValueError, BufferError, OverflowError)
+REFUSED = (TypeError, ValueError, BufferError, OverflowError, MemoryError)
+
+
+# --- sums over rows -----------------------------------------------------------------------------
 
 
 def arguments(name):
     """Return sound arguments of a function, by name."""
     rng = np.random.default_rng(0)
-    rows = {
+    given = {
         "values": rng.standard_normal((N_ROWS, N_COLUMNS)),
         "weights": rng.uniform(0, 1, N_ROWS),
         "centre": np.zeros(N_COLUMNS),
         "scale": np.ones(N_COLUMNS),
         "matrix": np.eye(N_COLUMNS),
     }
-    parts = {"part_rows": PART_ROWS, "counter": np.zeros(1, np.int64)}
-    natural = {"natural": rng.standard_normal((N_COMPONENTS, N_STATS))}
-    stats = {"stats": np.zeros((N_PARTS, N_COMPONENTS, N_STATS))}
-    if name == "e_step":
-        options = {"kind": DIAGONAL, "is_linear": 0, "is_hard": 0, "n_mixtures": 1}
-        return rows | natural | options | parts | stats | {"log_likelihood": np.zeros((N_PARTS, 1))}
+    if name in ("e_step", "rows"):
+        given |= {"natural": rng.standard_normal((N_COMPONENTS, N_STATS)), "kind": DIAGONAL, "is_linear": 0}
     if name == "stats":
-        responsibilities = {"responsibilities": np.ones((N_COMPONENTS, N_ROWS)), "kind": DIAGONAL}
-        return rows | responsibilities | parts | stats
-    if name == "rows":
-        outputs = {
+        given |= {"responsibilities": np.ones((N_COMPONENTS, N_ROWS)), "kind": DIAGONAL}
+    if name == "e_step":
+        given |= {"is_hard": 0, "n_mixtures": 1}
+    given |= {"part_rows": PART_ROWS, "counter": np.zeros(1, np.int64)}
+    stats = {"stats": np.zeros((N_PARTS, N_COMPONENTS, N_STATS))}
+    outputs = {
+        "e_step": stats | {"log_likelihood": np.zeros((N_PARTS, 1))},
+        "stats": stats,
+        "rows": {
             "logits": None,
             "responsibilities": np.zeros((N_ROWS, N_COMPONENTS)),
             "labels": np.zeros(N_ROWS, np.int64),
             "density": np.zeros(N_ROWS),
             "sums": np.zeros((N_PARTS, 3)),
-        }
-        return rows | natural | {"kind": DIAGONAL, "is_linear": 0} | parts | outputs
-    return rows | parts | {"sums": np.zeros((N_PARTS, N_COLUMNS + 10))}
+        },
+        "third": {"sums": np.zeros((N_PARTS, N_COLUMNS + 10))},
+    }
+    return given | outputs[name]
 
 
 def called(name, **changed):
@@ -51,60 +56,34 @@ def called(name, **changed):
     return given
 
 
-FUNCTIONS = ("e_step", "stats", "rows", "third")
-ARRAYS = [(name, key) for name in FUNCTIONS for key, value in arguments(name).items() if np.ndim(value)]
+SUMS = ("e_step", "stats", "rows", "third")
+ARRAYS = [(name, key) for name in SUMS for key, value in arguments(name).items() if np.ndim(value)]
 OUTPUTS = [
     *[("e_step", "stats"), ("e_step", "log_likelihood"), ("e_step", "counter"), ("stats", "stats")],
     *[("rows", key) for key in ("responsibilities", "labels", "density", "sums", "counter")],
     ("third", "sums"),
 ]
+each_sum = pytest.mark.parametrize("name", SUMS)
+each_array = pytest.mark.parametrize(("name", "key"), ARRAYS)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_sound_arguments_are_taken(name):
-    assert called(name)["counter"][0] == N_PARTS + 1
-
-
-@pytest.mark.parametrize(
-    "dtype", [bool, np.int32, np.float16, np.longdouble, complex, ">f8", "S8", object, "f8,f8"]
-)
-@pytest.mark.parametrize(("name", "key"), ARRAYS)
-def test_another_dtype_is_refused(name, key, dtype):
+@each_array
+def test_arrays_of_another_dtype_or_shape_are_refused(name, key):
     array = arguments(name)[key]
-    with pytest.raises(REFUSED):
-        called(name, **{key: np.zeros(array.shape, dtype)})
-
-
-@pytest.mark.parametrize(("name", "key"), ARRAYS)
-def test_another_number_of_dimensions_is_refused(name, key):
-    array = arguments(name)[key]
-    for other in (array[None], array[0], array.ravel()[:1].reshape(()), array.reshape((*array.shape, 1, 1))):
-        with pytest.raises(REFUSED):
-            called(name, **{key: other})
-
-
-@pytest.mark.parametrize(("name", "key"), ARRAYS)
-def test_another_length_is_refused(name, key):
-    array = arguments(name)[key]
+    others = [np.zeros(array.shape, dtype) for dtype in (bool, np.int32, np.float16, np.longdouble, complex)]
+    others += [np.zeros(array.shape, dtype) for dtype in (">f8", "S8", object, "f8,f8")]
+    others += [array[None], array[0], array.ravel()[:1].reshape(()), array.reshape((*array.shape, 1, 1))]
     for axis in range(array.ndim):
         for length in (0, array.shape[axis] + 1, array.shape[axis] - 1):
             shape = (*array.shape[:axis], length, *array.shape[axis + 1 :])
-            with pytest.raises(REFUSED):
-                called(name, **{key: np.ones(shape, array.dtype)})
-
-
-@pytest.mark.parametrize(("name", "key"), ARRAYS)
-@pytest.mark.parametrize("other", [None, 0, "text", b"bytes", [1.0], {}], ids=repr)
-def test_what_is_no_array_is_refused(name, key, other):
-    # Of these, None stands for what is not given.
-    optional = {"weights", "matrix"} | (
-        {"responsibilities", "labels", "density", "sums"} if name == "rows" else set()
-    )
-    if other is None and key in optional:
+            others.append(np.ones(shape, array.dtype))
+    # None stands for what is not given.
+    is_optional = key in {"weights", "matrix"} or (name == "rows" and key in list(arguments(name))[-5:])
+    for other in [*others, *([] if is_optional else [None]), 0, "text", b"bytes", [1.0], {}]:
+        with pytest.raises(REFUSED):
+            called(name, **{key: other})
+    if is_optional:
         called(name, **{key: None})
-        return
-    with pytest.raises(REFUSED):
-        called(name, **{key: other})
 
 
 @pytest.mark.parametrize(("name", "key"), OUTPUTS)
@@ -119,7 +98,7 @@ def test_what_is_written_to_is_contiguous_and_writeable(name, key):
         assert not refused.any()
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@each_sum
 @pytest.mark.parametrize("part_rows", [0, -1, -(2**63), 2**63, 1, 6, 19, 20, 21, 2**62, 2**63 - 1])
 def test_parts_of_another_length_need_as_many_sums(name, part_rows):
     n_parts = -(-N_ROWS // part_rows) if part_rows else 0
@@ -133,67 +112,141 @@ def test_parts_of_another_length_need_as_many_sums(name, part_rows):
         np.testing.assert_allclose(sums.sum(axis=0), called(name)[outputs[0]].sum(axis=0), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("first", [-1, -(2**62), -(2**63), N_PARTS, 2**62, 2**63 - 1])
-def test_a_counter_outside_of_the_parts_adds_nothing(name, first):
-    given = called(name, counter=np.array([first], np.int64))
-    output = given["stats" if "stats" in given else "sums"]
-    assert not output.any()
-
-
-@pytest.mark.parametrize("kind", [-1, 3, 2**31])
-@pytest.mark.parametrize("name", ["e_step", "stats", "rows"])
-def test_another_kind_is_refused(name, kind):
-    with pytest.raises(REFUSED):
-        called(name, kind=kind)
-
-
-@pytest.mark.parametrize("n_mixtures", [-1, 0, 3, 2**31 - 1])
-def test_another_number_of_mixtures_is_refused(n_mixtures):
-    with pytest.raises(ValueError, match="natural must have"):
-        called("e_step", n_mixtures=n_mixtures)
-
-
-def test_rows_are_assigned_under_one_mixture_at_a_time():
-    with pytest.raises(ValueError, match="one mixture"):
-        called("e_step", is_hard=1, n_mixtures=2, log_likelihood=np.zeros((N_PARTS, 2)))
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_no_columns_are_refused(name):
+@each_sum
+def test_counters_and_numbers_of_arguments(name):
+    assert called(name)["counter"][0] == N_PARTS + 1
+    for first in (-1, -(2**62), -(2**63), N_PARTS, 2**62, 2**63 - 1):
+        given = called(name, counter=np.array([first], np.int64))
+        assert not given["stats" if "stats" in given else "sums"].any()
     with pytest.raises(ValueError, match="the number of columns must be positive"):
         called(name, values=np.zeros((N_ROWS, 0)))
-
-
-def test_so_many_third_moments_that_their_number_overflows_are_refused():
-    wide = 3_100_000
-    with pytest.raises(ValueError, match="outputs"):
-        called("third", values=np.zeros((1, 1)), weights=None, centre=np.zeros(1), scale=np.ones(1),
-               matrix=np.zeros((1, wide)))  # fmt: skip
-
-
-def test_no_rows_need_no_memory():
-    # 2^31 components of 10^9 statistics would not fit.
-    components = np.broadcast_to(np.zeros((1, 1)), (2**31 - 2, 0))
-    called("stats", values=np.zeros((0, N_COLUMNS)), weights=None, responsibilities=components,
-           stats=np.zeros((0, 1, 1)))  # fmt: skip
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_another_number_of_arguments_is_refused(name):
     sound = list(arguments(name).values())
     for wrong in ([], sound[:-1], [*sound, None]):
         with pytest.raises(TypeError):
             getattr(compiled.kernels, name)(*wrong)
 
 
+@pytest.mark.parametrize(
+    ("name", "changed", "message"),
+    [
+        *[(name, {"kind": kind}, ".") for name in SUMS[:3] for kind in (-1, 3, 2**31)],
+        *[("e_step", {"n_mixtures": number}, "natural must have") for number in (-1, 0, 3, 2**31 - 1)],
+        ("e_step", {"is_hard": 1, "n_mixtures": 2, "log_likelihood": np.zeros((N_PARTS, 2))}, "one mixture"),
+        ("third", {"values": np.zeros((1, 1)), "weights": None, "centre": np.zeros(1), "scale": np.ones(1),
+                   "matrix": np.zeros((1, 3_100_000))}, "outputs"),
+    ],
+)  # fmt: skip
+def test_numbers_that_do_not_fit_are_refused(name, changed, message):
+    with pytest.raises(REFUSED, match=message):
+        called(name, **changed)
+
+
+def test_no_rows_need_no_memory():
+    # 2^31 components of 10^9 statistics would not fit.
+    empty = {"values": np.zeros((0, N_COLUMNS)), "weights": None, "stats": np.zeros((0, 1, 1))}
+    called("stats", responsibilities=np.broadcast_to(np.zeros((1, 1)), (2**31 - 2, 0)), **empty)
+
+
 def test_only_kernels_of_this_processor_can_be_used():
     extension = compiled.kernels
     before = extension.target()
-    with pytest.raises(ValueError, match="no kernels named z80"):
-        extension.use("z80")
-    with pytest.raises(TypeError):
-        extension.use(7)
+    for wrong, error in (("z80", ValueError), (7, TypeError)):
+        with pytest.raises(error):
+            extension.use(wrong)
     assert extension.target() == before
     assert before in extension.targets()
     assert extension.targets()[-1] == "baseline"
+
+
+# --- small matrices -----------------------------------------------------------------------------
+
+# The numbers of arrays, and of what follows them, after the code of a family if there is one.
+STEPS = {
+    "inverses": (3, (), 1),
+    "natural": (4, (), 2),
+    "common_covariance": (3, (), 7),
+    "gradient": (8, (), 4),
+    "joint_rotation": (2, (), 3),
+    "merge_costs": (9, (), 1),
+    "merge_tree": (4, (), 2),
+    "added_gains": (6, (), 4),
+    "family_m_step": (8, ("VEE",), 5),
+    "plain_run": (11, ("EVI",), 9),
+}
+each_step = pytest.mark.parametrize("name", STEPS)
+
+
+def outcome(name, arrays, numbers):
+    """Return the result of a call, or None if it was refused."""
+    try:
+        return getattr(compiled.kernels, name)(*arrays, *STEPS[name][1], *numbers)
+    except REFUSED:
+        return None
+
+
+@each_step
+def test_random_sizes_are_refused_or_fit(name):
+    rng = np.random.default_rng(0)
+    n_arrays, _, n_numbers = STEPS[name]
+    for _ in range(300):
+        m, n = rng.integers(1, 4), rng.integers(0, 4)
+        n_stats = 1 + m + m * (m + 1) // 2
+        of_stats = [n * n_stats, n * (2 * m + 1), 32 * n_stats]
+        lengths = [n, n * m, n * m * m, m * m, n * n, 32, 32 * n, 0, m, *of_stats]
+        arrays = [rng.uniform(0, 1, rng.choice(lengths)) for _ in range(n_arrays)]
+        numbers = [int(m), *rng.integers(-1, 4, n_numbers).tolist()][:n_numbers]
+        assert outcome(name, arrays, numbers) in (None, True, False, 2)
+
+
+@pytest.mark.parametrize("size", [2**15, 2**20, 2**31 - 1, 2**31, 2**32, 2**62, 2**63 - 1, 2**64, -1, 0])
+@each_step
+def test_sizes_that_do_not_fit_are_refused(name, size):
+    n_arrays, _, n_numbers = STEPS[name]
+    for length in (0, 1, 32):
+        arrays = [np.ones(length) for _ in range(n_arrays)]
+        for position in range(n_numbers):
+            numbers = [1] * n_numbers
+            numbers[position] = size
+            # Some are numbers of steps, or tolerances: those may be any.
+            assert outcome(name, arrays, numbers) in (None, True, False, 2)
+        # No array has so many numbers, or fewer than one; where there are none, no such size does harm.
+        if length:
+            assert outcome(name, arrays, [size] * n_numbers) is None
+
+
+@each_step
+def test_what_is_no_contiguous_array_of_doubles_is_refused(name):
+    n_arrays, code, n_numbers = STEPS[name]
+    function, rest = getattr(compiled.kernels, name), [*code, *[1] * n_numbers]
+    for position in range(n_arrays):
+        for dtype in (np.float32, bool, np.int16, complex, ">f8", object, "S8"):
+            arrays = [np.ones(32) for _ in range(n_arrays)]
+            arrays[position] = np.ones(64, dtype)
+            with pytest.raises(REFUSED):
+                function(*arrays, *rest)
+    read_only = np.ones(32)
+    read_only.flags.writeable = False
+    for array in (None, 1.0, "text", [1.0], np.ones(64)[::2], read_only):
+        with pytest.raises(REFUSED):
+            function(*[array] * n_arrays, *rest)
+    sound = [*[np.ones(1)] * n_arrays, *rest]
+    for wrong in ([], sound[:-1], [*sound, 1]):
+        with pytest.raises(TypeError, match="argument"):
+            function(*wrong)
+
+
+@pytest.mark.parametrize(
+    ("code", "m", "near", "frame", "message"),
+    [
+        ("XYZ", 3, 0, 0, "No such family"),
+        ("VEE", 2**15, 0, 0, "too large"),
+        ("VVE", 3, 0, 4, "wrong sizes"),
+        ("VEE", 3, 5, 0, "wrong sizes"),
+        ("EVI", 3, 0, 0, "wrong sizes"),
+    ],
+)
+def test_steps_of_families_are_refused_with_what_is_wrong(code, m, near, frame, message):
+    none, outputs = np.empty(0), (np.ones((2, 3)), np.ones((2, 3, 3)))
+    arrays = np.ones((2, 10)), none, none, np.ones(near), np.ones(frame), none
+    with pytest.raises(ValueError, match=message):
+        compiled.kernels.family_m_step(*arrays, *outputs, code, m, 2, 0.0, 0.0, 0.0)

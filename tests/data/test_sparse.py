@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 import apolar
+from apolar.data import open_rows
 from apolar.scores import adjusted_rand_index
 
 
@@ -83,6 +84,18 @@ def test_moments_of_sparse_rows():
 def test_chunks_of_sparse_rows_and_counts_of_small_integers():
     chunks = [X[:1000], X[1000:1700], X[1700:]]
     assert adjusted_rand_index(LABELS, fitted(chunks).predict(chunks)) > 0.95
+    buffer = sparse.csr_matrix(X[:1000])
+
+    class Reused:
+        """Chunks in one buffer, which the next chunk overwrites."""
+
+        def __iter__(self):
+            for _ in range(3):
+                yield buffer
+                buffer.data *= 2
+
+    doubled = list(open_rows(Reused()).map(lambda chunk: chunk.values))
+    np.testing.assert_array_equal([rows.sum() / X[:1000].sum() for rows in doubled], [1, 2, 4])
     counts = sparse.csr_matrix(X.multiply(120).astype(np.int8))
     model = fitted(counts)
     np.testing.assert_allclose(model.means_, fitted(counts.astype(np.float64)).means_, atol=1e-9)

@@ -13,9 +13,9 @@ from apolar.em.result import Fit
 from apolar.em.run import Stop, run
 from apolar.exceptions import ColumnError
 from apolar.mixture import Prior
-from apolar.mixture.conditional import triangle
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats
+from apolar.mixture.storage import triangle
 from mixtures import FAMILY_NAMES, pairs
 
 NAMES = FAMILY_NAMES

@@ -58,10 +58,3 @@ def test_where_nothing_is_said(rows):
     # Streams, and what fills in values.
     assert not column_warnings(lambda: apolar.GaussianMixture(2, random_state=0).partial_fit(flat))
     assert not column_warnings(lambda: apolar.MixtureImputer(n_components=2, random_state=0).fit(flat))
-
-
-def test_rows_that_are_refused_are_not_warned_of_first(rows):
-    flat = np.column_stack([rows, np.ones(len(rows))])
-    flat[0, 0] = np.inf
-    with pytest.raises(ValueError, match="inf"):
-        apolar.GaussianMixture(2).fit(flat)

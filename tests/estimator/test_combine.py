@@ -135,11 +135,3 @@ def test_the_elbow_is_where_two_lines_meet():
     assert elbow(np.array([0.0, 1, 2, 3, 13, 23])) == 4
     assert elbow(np.array([0.0, 0, 50, 100, 150, 200])) == 2
     assert elbow(np.array([0.0, 5])) == 2
-
-
-def test_words_count_from_one():
-    X, labels = crossed()
-    found = GaussianMixture(3, covariance_type="diag", init_params=labels).fit(X).combine(X)
-    assert "3 components combine into 2 clusters: 1+2, 3." in str(found)
-    assert "3 components combine into 2 clusters: 1+2, 3." in found._repr_html_()
-    assert "2 clusters: 1+2, 3" in repr(found)

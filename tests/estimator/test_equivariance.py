@@ -35,12 +35,6 @@ def test_whole_fits_follow_units_of_the_columns(name):
     np.testing.assert_array_equal(scaled.predict(X * units), model.predict(X))
 
 
-def test_the_order_of_the_rows_does_not_matter_to_the_optimum():
-    X, _ = example()
-    model, shuffled = fitted(X), fitted(X[np.random.default_rng(0).permutation(len(X))])
-    np.testing.assert_allclose(shuffled.means_, model.means_, atol=1e-4)
-
-
 def test_components_are_in_canonical_order_whatever_the_seed():
     X, _ = example(300)
     fits = [GaussianMixture(3, covariance_type="spherical", random_state=seed).fit(X) for seed in range(4)]

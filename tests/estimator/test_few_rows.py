@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from apolar import GaussianMixture, select
+from apolar import GaussianMixture
 from apolar.exceptions import CollapsedWarning, FewRowsWarning
 from estimator.clusters import each_family, example
 
@@ -56,14 +56,3 @@ def test_other_remedies_come_first():
         warnings.simplefilter("error", FewRowsWarning)
         with pytest.warns(CollapsedWarning):
             GaussianMixture(2, prior=None, random_state=0).fit(clusters(12, 15))
-
-
-def test_selections_keep_it_in_the_table():
-    X = clusters(40, 6)
-    selection = select(X, (1, 2), ("full", "spherical"), random_state=0)
-    few = {
-        (row.covariance_type, row.n_components)
-        for row in selection.table
-        if any("fewer than the" in text for text in row.warnings)
-    }
-    assert few == {("full", 2)}

@@ -88,17 +88,6 @@ def test_starts_that_disagree_are_warned_of():
         GaussianMixture(3, covariance_type="tied_diag", random_state=0).fit(X)
 
 
-@pytest.mark.parametrize("column", [lambda X: X[:, 0], lambda X: X[:, 0] + X[:, 1]], ids=["twice", "a sum"])
-@pytest.mark.filterwarnings("ignore::apolar.exceptions.ColumnWarning")
-def test_columns_that_depend_on_each_other_without_a_prior_are_warned_of(column):
-    X, _ = example(150)
-    rows = np.column_stack([X, column(X)])
-    with pytest.warns(UserWarning, match="collapsed"):
-        model = GaussianMixture(3, prior=None, random_state=0).fit(rows)
-    assert np.all(np.isfinite(model.precisions_cholesky_))
-    assert np.isfinite(model.score(rows))
-
-
 def test_flat_directions_do_not_end_a_fit():
     # Three components in one column: the likelihood is almost flat along a long way.
     rng = np.random.default_rng(27)

@@ -1,7 +1,5 @@
 """Starts that are given: labels, responsibilities, parameters, callables, and warm starts."""
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
@@ -55,17 +53,6 @@ def test_a_warm_start_goes_on():
     assert model.start_ == "warm start"
     assert model.score(X) > first
     assert model.converged_
-
-
-def test_the_moments_are_skipped_with_a_warning():
-    X = np.random.default_rng(0).standard_normal((80, 2))
-    with pytest.warns(UserWarning, match="was skipped"):
-        model = GaussianMixture(4, init_params="moments", random_state=0, covariance_type="tied").fit(X)
-    assert model.start_ == "overseed"
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Good starts disagree")
-        quiet = GaussianMixture(4, random_state=0, covariance_type="tied").fit(X)
-    assert any("was skipped" in note for note in quiet.start_notes_)
 
 
 def test_no_passes_give_the_start():

@@ -7,12 +7,7 @@ from array_api_strict import asarray
 from scipy import sparse
 
 from apolar import GaussianMixture, Prior
-from apolar.data import open_rows
-from apolar.em.problem import Problem
-from apolar.em.result import Fit, FitStatus
-from apolar.estimator import fit
 from apolar.mixture.families import family
-from apolar.mixture.parameters import WhitenedParameters
 from apolar.scores import adjusted_rand_index
 from estimator.clusters import each_family, example
 from mixtures import FAMILY_NAMES
@@ -83,42 +78,11 @@ def test_components_are_as_wide_as_rounding_errors_in_every_family(name):
 
 
 @each_family
-def test_measurements_are_fitted_once(name, monkeypatch):
+def test_measurements_are_fitted_as_they_are(name):
     X, _ = example()
-    searched = []
-    search = fit.best_fit
-    monkeypatch.setattr(fit, "best_fit", lambda data, *a, **k: searched.append(data) or search(data, *a, **k))
-    model = fitted(X, name, 3)
-    np.testing.assert_array_equal(model.rounding_variances_, 0)
-    # One decimal is far below the width of these clusters: the fit is that of the rows as they are.
-    rounded = fitted(np.round(X, 1), name, 3)
-    np.testing.assert_array_equal(rounded.rounding_variances_, 0)
-    assert [data.is_rounded for data in searched] == [False, False]
-    monkeypatch.setattr(fit, "allows_rounding", lambda _: False)
-    plain = fitted(np.round(X, 1), name, 3)
-    np.testing.assert_array_equal(rounded.covariances_, plain.covariances_)
-
-
-def test_an_optimum_without_narrow_components_is_preferred(monkeypatch):
-    X, _ = scores()
-    kind = family("diag")
-    data = Problem(open_rows(X), kind)
-    wide = kind.m_step(data.hard_stats(np.arange(len(X)) % 2, 2), Prior())
-    flat = WhitenedParameters(wide.weights, wide.means, 1e-6 * wide.covariances)
-    calls = []
-
-    def search(problem, _prior, start, **_):
-        calls.append((problem.is_rounded, start.n_init, start.draw(np.random.default_rng(0))[0].start))
-        # Flat as the rows are, and wide from where the search with rounding errors ended.
-        mixture = flat if len(calls) == 1 else wide
-        stats, _ = problem.e_step(mixture[None])
-        return Fit(mixture, f"search {len(calls)}", FitStatus.CONVERGED, stats=stats[0]), []
-
-    monkeypatch.setattr(fit, "best_fit", search)
-    model = fitted(X, init_params="random_from_data")
-    assert calls == [(False, 1, "random_from_data"), (True, 1, "random_from_data"), (False, 1, "search 2")]
-    np.testing.assert_array_equal(model.rounding_variances_, 0)
-    np.testing.assert_allclose(model.weights_, np.sort(wide.weights)[::-1])
+    np.testing.assert_array_equal(fitted(X, name, 3).rounding_variances_, 0)
+    # One decimal is far below the width of these clusters.
+    np.testing.assert_array_equal(fitted(np.round(X, 1), name, 3).rounding_variances_, 0)
 
 
 @pytest.mark.parametrize("kwargs", [{"prior": None}, {"prior": Prior()}, {"reg_covar": 1e-6}])
@@ -223,18 +187,6 @@ def test_a_warm_start_and_a_file_keep_the_errors(tmp_path):
     # Rows without a resolution have no errors, wherever the fit starts.
     model.fit(X + 1e-3 * np.random.default_rng(0).standard_normal(X.shape))
     np.testing.assert_array_equal(model.rounding_variances_, 0)
-
-
-@pytest.mark.filterwarnings("ignore:Best performing initialization did not converge")
-def test_one_pass_at_a_time_ends_where_a_fit_does():
-    X, _ = scores()
-    model = GaussianMixture(2, covariance_type="diag", random_state=0, max_iter=1, warm_start=True)
-    for _ in range(200):
-        if model.fit(X).converged_:
-            break
-    assert model.converged_
-    np.testing.assert_allclose(model.rounding_variances_, ERROR)
-    assert model.score(X) == pytest.approx(fitted(X).score(X), abs=1e-3)
 
 
 def test_a_checkpoint_of_scores_is_resumed_with_the_errors(tmp_path):

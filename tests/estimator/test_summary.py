@@ -7,10 +7,7 @@ import pandas as pd
 import pytest
 from sklearn import config_context
 
-import apolar
 from apolar import GaussianMixture
-from apolar._core.display import html_table
-from apolar.estimator.summary import headline
 from estimator.clusters import each_family, example, fitted
 
 X, _ = example()
@@ -92,11 +89,6 @@ def test_a_fit_that_did_not_converge_says_so():
     assert model.message_ in model.summary()
 
 
-def test_headlines():
-    assert headline(1500, 2, "tied") == "2 clusters in 1,500 rows (tied covariances)."
-    assert headline(10.5, 1, "full").startswith("1 cluster in 10.5 rows")
-
-
 # --- notebooks -------------------------------------------------------------------------------
 
 
@@ -119,14 +111,6 @@ def test_a_mixture_whose_family_was_changed_is_still_shown():
     assert "GaussianMixture" in model._repr_html_()
 
 
-def test_a_selection_shows_the_best_and_why():
-    selection = apolar.select(X, range(1, 4), ("spherical", "tied"), random_state=0)
-    html = selection._repr_html_()
-    assert selection.reason in html
-    assert html.index("spherical") < html.index("tied")
-    assert "&lt;- lowest BIC" in html
-
-
 def test_errors_of_parameters_are_tables():
     model = fitted(X, "diag")
     errors = model.standard_errors(X)
@@ -135,18 +119,3 @@ def test_errors_of_parameters_are_tables():
     assert f"{errors.weights[0]:.2g}" in html
     resamples = model.bootstrap(X, n_resamples=10)
     assert "Deviations over 10 resamples" in resamples._repr_html_()
-
-
-def test_a_spherical_mixture_is_a_table():
-    mixture = apolar.SphericalMixture([0.7, 0.3], [[0.0, 1.0], [5.0, 5.0]], [1.0, 4.0])
-    html = mixture._repr_html_()
-    assert html.count("<tr>") == 3
-    assert "0.700" in html
-    assert mixture.message in html
-
-
-def test_everything_in_a_table_is_escaped():
-    html = html_table(["<a>"], [["<script>"]], "x < y")
-    assert "<script>" not in html
-    assert "<a>" not in html
-    assert "x &lt; y" in html

@@ -1,7 +1,4 @@
-"""Hostile polynomials: strings and dicts of any kind give a form that reads back, or an error in a line.
-
-`run(rng)` tries one and returns what it was; what is wrong is an AssertionError. Warnings are to be errors.
-"""
+"""Hostile polynomials: strings and dicts of any kind give a form that reads back, or an error in a line."""
 
 import numpy as np
 
@@ -137,15 +134,7 @@ def _other(rng):
     return choices[rng.integers(len(choices))]
 
 
-_MAKERS = {
-    "soup": _soup,
-    "form": _form,
-    "brackets": _brackets,
-    "long": _long,
-    "damaged": _damaged,
-    "dict": _dict,
-    "other": _other,
-}
+_MAKERS = {make.__name__[1:]: make for make in (_soup, _form, _brackets, _long, _damaged, _dict, _other)}
 
 
 # --- what must hold -------------------------------------------------------------------------------

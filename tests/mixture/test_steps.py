@@ -15,10 +15,9 @@ from apolar.data import open_rows
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.problem import Problem
 from apolar.exceptions import FewRowsWarning
-from apolar.mixture.evidence import common_covariance, evidence_of_strengths, log_evidence
 from apolar.mixture.families import FAMILIES, conjugate_terms
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
-from apolar.mixture.prior import AdaptivePrior, Prior
+from apolar.mixture.prior import AdaptivePrior, Prior, common_covariance, evidence_of_strengths, log_evidence
 from mixtures import FAMILY_NAMES
 
 pytestmark = pytest.mark.skipif(compiled.kernels is None, reason="The kernels are not compiled.")

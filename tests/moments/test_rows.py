@@ -20,57 +20,50 @@ def memory_mapped(path):
     return np.load(path / "x.npy", mmap_mode="r")
 
 
-KINDS = {
+TABLES = {
     "fortran": lambda path: np.asfortranarray(X),
     "strided": lambda path: np.repeat(X, 2, axis=1)[:, ::2],
     "read-only": lambda path: np.frombuffer(X.tobytes()).reshape(X.shape),
     "memory map": memory_mapped,
     "list of lists": lambda path: X.tolist(),
-    "pandas": lambda path: pd.DataFrame(X, columns=NAMES),
-    "polars": lambda path: pl.DataFrame(X, schema=NAMES),
-    "pyarrow": lambda path: pa.table({name: X[:, i] for i, name in enumerate(NAMES)}),
-    "csr": lambda path: sparse.csr_array(X),
-    "csc": lambda path: sparse.csc_matrix(X),
-    "list of chunks": lambda path: np.array_split(X, 7),
-    "list of frames": lambda path: [pd.DataFrame(part, columns=NAMES) for part in np.array_split(X, 3)],
-    "generator": lambda path: (part for part in np.array_split(X, 7)),
     "object array": lambda path: X.astype(object),
+    "pandas": lambda path: pd.DataFrame(X, columns=NAMES),
     "pandas, numbered columns": lambda path: pd.DataFrame(X),
     "pandas, repeated names": lambda path: pd.DataFrame(X, columns=list("aabcde")),
-    "pandas, two levels": lambda path: pd.DataFrame(
-        X, columns=pd.MultiIndex.from_product([[0, 1], [1, 2, 3]])
-    ),
+    "pandas, two levels": lambda path: pd.concat({"a": pd.DataFrame(X)}, axis=1),
     "pandas, nullable": lambda path: pd.DataFrame(X, columns=NAMES).astype("Float64"),
-    "pandas, objects": lambda path: pd.DataFrame(X, columns=NAMES).astype(object),
+    "polars": lambda path: pl.DataFrame(X, schema=NAMES),
+    "pyarrow": lambda path: pa.table({name: X[:, i] for i, name in enumerate(NAMES)}),
     "pyarrow batch": lambda path: pa.table({n: X[:, i] for i, n in enumerate(NAMES)}).to_batches()[0],
     "pyarrow, repeated names": lambda path: pa.table(list(X.T), names=list("aabcde")),
-    "list with empty chunks": lambda path: [X[:0], X[:5], X[5:5], X[5:]],
-    "stream with empty chunks": lambda path: iter([X[:0], X[:5], X[5:5], X[5:]]),
-    "pyarrow reader": lambda path: pa.table({n: X[:, i] for i, n in enumerate(NAMES)}).to_reader(500),
+    "csr": lambda path: sparse.csr_array(X),
+    "csc": lambda path: sparse.csc_matrix(X),
+}  # fmt: skip
+STREAMS = {
+    "list of chunks": lambda: np.array_split(X, 7),
+    "list of frames": lambda: [pd.DataFrame(part, columns=NAMES) for part in np.array_split(X, 3)],
+    "generator": lambda: (part for part in np.array_split(X, 7)),
+    "list with empty chunks": lambda: [X[:0], X[:5], X[5:5], X[5:]],
+    "stream with empty chunks": lambda: iter([X[:0], X[:5], X[5:5], X[5:]]),
+    "pyarrow reader": lambda: pa.table({n: X[:, i] for i, n in enumerate(NAMES)}).to_reader(500),
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TABLES)
 def test_a_table_is_a_table(kind, tmp_path):
+    plain, weighted = (apolar.mixture_from_moments(X, 4, sample_weight=weights) for weights in (None, W))
+    table = TABLES[kind](tmp_path)
+    assert distance(plain, apolar.mixture_from_moments(table, 4)) < 1e-9
+    assert distance(weighted, apolar.mixture_from_moments(table, 4, sample_weight=W)) < 1e-9
+    assert distance(plain, weighted) > 1e-4
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+def test_a_stream_is_a_table(kind):
     expected = apolar.mixture_from_moments(X, 4)
-    assert distance(expected, apolar.mixture_from_moments(KINDS[kind](tmp_path), 4)) < 1e-9
-    moments = apolar.spherical_moments(KINDS[kind](tmp_path))
+    assert distance(expected, apolar.mixture_from_moments(STREAMS[kind](), 4)) < 1e-9
+    moments = apolar.spherical_moments(STREAMS[kind]())
     assert (moments.third - apolar.spherical_moments(X).third).norm() < 1e-9 * moments.third.norm()
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        kind
-        for kind in KINDS
-        if not kind.startswith(("list of", "list with", "stream", "generator", "pyarrow reader"))
-    ],
-)
-def test_weights_go_with_every_table(kind, tmp_path):
-    expected = apolar.mixture_from_moments(X, 4, sample_weight=W)
-    mixture = apolar.mixture_from_moments(KINDS[kind](tmp_path), 4, sample_weight=W)
-    assert distance(expected, mixture) < 1e-9
-    assert distance(expected, apolar.mixture_from_moments(X, 4)) > 1e-4
 
 
 @pytest.mark.parametrize("form", ["equivariant", "paper"])
@@ -91,7 +84,7 @@ def test_chunks_may_have_weights():
         apolar.mixture_from_moments(np.array_split(X, 5), 4, sample_weight=W)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int16, np.int64, np.uint8, bool])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int16, np.uint8, bool])
 def test_every_type_of_number(dtype):
     rows = np.abs(X * 10).astype(dtype) if dtype is not bool else X > 0
     expected = apolar.MomentSketch(6).update(rows.astype(np.float64)).central()
@@ -109,16 +102,8 @@ def test_the_number_of_chunks_does_not_matter(monkeypatch):
     ("table", "error", "message"),
     [
         (pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), TypeError, "Column 'b'"),
-        (
-            pl.DataFrame({"a": [1.0, None], "b": [1.0, 2.0]}),
-            ValueError,
-            "NaN or infinity.*column 'a'.*impute",
-        ),
-        (
-            pd.DataFrame({"a": [1.0, np.nan], "b": [1.0, 2.0]}),
-            ValueError,
-            "NaN or infinity.*column 'a'.*impute",
-        ),
+        (pl.DataFrame({"a": [1.0, None]}), ValueError, "NaN or infinity.*column 'a'.*impute"),
+        (pd.DataFrame({"a": [1.0, np.nan]}), ValueError, "NaN or infinity.*column 'a'.*impute"),
         (sparse.csr_array(np.array([[1.0, np.nan], [0.0, 1.0]])), ValueError, "NaN or infinity"),
         ([], ValueError, "table"),
         ([[1.0, 2.0], [3.0]], ValueError, "ragged"),
@@ -130,10 +115,9 @@ def test_the_number_of_chunks_does_not_matter(monkeypatch):
         (np.array([["1", "2"], ["3", "4"]]), TypeError, "numbers"),
         (np.zeros((5, 0)), ValueError, "no columns"),
         (iter([]), ValueError, "without chunks"),
-        ({"a": [1, 2]}, TypeError, "X must be"),
         (None, TypeError, "X must be"),
     ],
-)
+)  # fmt: skip
 def test_bad_tables_are_refused(table, error, message):
     with pytest.raises(error, match=message):
         apolar.mixture_from_moments(table, 2)

@@ -1,7 +1,6 @@
 """What a script written for scikit-learn's mixture relies on, beside what its own tests ask."""
 
 import inspect
-import threading
 import warnings
 
 import numpy as np
@@ -9,11 +8,9 @@ import pytest
 import sklearn.mixture
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_info, threadpool_limits
 
 import apolar
 from apolar import GaussianMixture
-from apolar._core.threads import one_blas_thread
 from apolar.exceptions import CollapsedWarning, SkippedStartWarning
 from mixtures import pairs
 
@@ -65,19 +62,6 @@ def test_a_fit_with_reg_covar_is_a_fixed_point_of_its_m_step(name):
     assert np.all(np.diff(model.lower_bounds_) > -1e-9)
 
 
-def test_reg_covar_goes_with_partial_fit_and_files(tmp_path):
-    X = example(6000)
-    stream = GaussianMixture(3, covariance_type="diag", reg_covar=0.5, random_state=0)
-    for start in range(0, 6000, 1500):
-        stream.partial_fit(X[start : start + 1500])
-    plain = GaussianMixture(3, covariance_type="diag", random_state=0).fit(X)
-    np.testing.assert_allclose(stream.covariances_, plain.covariances_ + 0.5, rtol=0.2)
-    stream.save(tmp_path / "a.model")
-    loaded = GaussianMixture.load(tmp_path / "a.model")
-    assert loaded.reg_covar == 0.5
-    assert loaded.verbose_interval == 10
-
-
 def test_collapse_without_regularisation_is_an_error_and_with_it_is_none():
     X = np.repeat(np.eye(4), 5, axis=0)
     with pytest.raises(ValueError, match="ill-defined empirical covariance.* reg_covar=None"):
@@ -86,15 +70,6 @@ def test_collapse_without_regularisation_is_an_error_and_with_it_is_none():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             GaussianMixture(4, reg_covar=reg_covar, random_state=0).fit(X)
-
-
-@pytest.mark.parametrize(
-    ("value", "error"),
-    [(-1e-6, ValueError), (np.nan, ValueError), ("a little", TypeError), (1e300, ValueError)],
-)
-def test_bad_values_of_reg_covar(value, error):
-    with pytest.raises(error, match="reg_covar"):
-        GaussianMixture(2, reg_covar=value).fit(example())
 
 
 # --- single precision ---------------------------------------------------------------------------
@@ -241,41 +216,6 @@ def test_rows_beyond_all_reach_have_a_density():
     assert np.all(np.isfinite(densities))
     assert densities[0] < -1e200 < densities[2]
     np.testing.assert_allclose(model.predict_proba(far).sum(axis=1), 1)
-
-
-def blas_threads():
-    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
-
-
-@pytest.mark.parametrize("is_first", [True, False])
-def test_fits_in_threads_leave_linear_algebra_as_it_was(is_first):
-    # Contexts that overlap, the main thread coming and going first or last.
-    X = example()
-    with threadpool_limits(2, user_api="blas"):
-        before = blas_threads()
-        inside, leave = threading.Event(), threading.Event()
-
-        def other():
-            with one_blas_thread():
-                inside.set()
-                leave.wait()
-
-        thread = threading.Thread(target=other)
-        if not is_first:
-            thread.start()
-            inside.wait()
-        with one_blas_thread():
-            assert all(number == 1 for number in blas_threads())
-            GaussianMixture(2, random_state=0).fit(X)
-            if is_first:
-                thread.start()
-                inside.wait()
-            else:
-                leave.set()
-                thread.join()
-        leave.set()
-        thread.join()
-        assert blas_threads() == before
 
 
 def test_the_class_stands_where_scikit_learns_stood():

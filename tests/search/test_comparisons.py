@@ -11,14 +11,14 @@ from apolar.mixture.prior import Prior
 from apolar.search import merging
 from apolar.search.merging import Densities, MergeCosts, added_gains, greedily_merged_stats
 
-pytestmark = pytest.mark.skipif(merging.kernels is None, reason="The kernels are not compiled.")
+pytestmark = pytest.mark.skipif(compiled.kernels is None, reason="The kernels are not compiled.")
 
 NAMES = ["full", "tied", "diag", "spherical"]
 
 
 def without_kernels(compute):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(merging, "kernels", None)
+        patch.setattr(merging, "_row_stats", lambda *_: None)
         patch.setattr(compiled, "has_steps", lambda *_: False)
         return compute()
 

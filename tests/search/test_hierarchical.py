@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.cluster.hierarchy import linkage
 
-from apolar.search import hierarchical
-from apolar.search.hierarchical import CRITERIA, MAX_ROWS, merge_tree
+from apolar._core import compiled
+from apolar.search.hierarchical import MAX_ROWS, TREE_FAMILIES, merge_tree
 from references import FOLDER, table
 
 CASES = ["iris_VII", "iris_EII", "diabetes_VII", "ex1_seed1_VII"]
 
 laws = settings(max_examples=30, deadline=None, derandomize=True)
-criteria = st.sampled_from(sorted(CRITERIA))
+criteria = st.sampled_from(sorted(TREE_FAMILIES))
 seeds = st.integers(0, 2**31)
-needs_kernels = pytest.mark.skipif(hierarchical.kernels is None, reason="The kernels are not compiled.")
+needs_kernels = pytest.mark.skipif(compiled.kernels is None, reason="The kernels are not compiled.")
 
 
 @pytest.fixture(params=[pytest.param("compiled", marks=needs_kernels), "numpy"], scope="module", autouse=True)
@@ -26,7 +26,7 @@ def way(request):
     """How trees are built: by the compiled kernels, or by NumPy."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "numpy":
-            patch.setattr(hierarchical, "kernels", None)
+            patch.setattr(compiled, "kernels", None)
         yield request.param
 
 
@@ -126,8 +126,10 @@ def test_the_trees_of_kernels_and_of_numpy(way, criterion, n_samples, n_features
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n_samples, n_features))
     sizes = rng.integers(1, 5, n_samples).astype(float) if has_sizes else None
-    here = hierarchical._compiled_tree(X, criterion, sizes)
-    there = hierarchical._numpy_tree(X, criterion, sizes)
+    here = merge_tree(X, criterion, sizes=sizes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "kernels", None)
+        there = merge_tree(X, criterion, sizes=sizes)
     np.testing.assert_array_equal(here.merges, there.merges)
     # Costs are differences of terms of up to 1e4, which loses four digits.
     np.testing.assert_allclose(here.costs, there.costs, rtol=1e-11, atol=1e-11)
@@ -139,7 +141,7 @@ def test_rows_that_overflow_end_in_some_tree(way, criterion):
         pytest.skip("The kernels are switched off.")
     X = np.random.default_rng(0).standard_normal((50, 3)) * 1e200
     with np.errstate(all="ignore"):
-        tree = hierarchical._compiled_tree(X, criterion, None)
+        tree = merge_tree(X, criterion)
     assert sorted(tree.merges[:, 1]) == list(range(1, 50))
 
 

@@ -31,17 +31,3 @@ def test_weighted_hankel_has_the_singular_values_of_the_flattening():
     tensor = apolar.SymmetricTensor(4, 3, rng.standard_normal(15))
     flat = np.linalg.svd(tensor.to_dense().reshape(27, 3), compute_uv=False)
     np.testing.assert_allclose(np.linalg.svd(weighted_hankel(tensor, 3), compute_uv=False), flat)
-
-
-def test_bad_input_is_refused():
-    tensor = apolar.SymmetricTensor(3, 2, np.ones(4))
-    with pytest.raises(TypeError, match="SymmetricTensor"):
-        apolar.apolar_product(tensor, np.ones((2, 2, 2)))
-    with pytest.raises(TypeError, match="SymmetricTensor"):
-        apolar.hankel(np.ones((2, 2)), 1)
-    with pytest.raises(ValueError, match="at most the order 3"):
-        apolar.hankel(tensor, 4)
-    with pytest.raises(ValueError, match="at least 0"):
-        apolar.hankel(tensor, -1)
-    with pytest.raises(ValueError, match="differ in shape"):
-        apolar.apolar_product(tensor, apolar.SymmetricTensor(2, 2, np.ones(3)))

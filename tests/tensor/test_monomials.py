@@ -40,14 +40,6 @@ def test_product_positions_multiply():
     np.testing.assert_array_equal(product[where], left[:, None] + right)
 
 
-def test_sum_of_powers_is_the_sum_of_monomial_values():
-    rng = np.random.default_rng(1)
-    weights, points = rng.standard_normal(4), rng.standard_normal((4, 3))
-    for degree in (1, 2, 5):
-        direct = weights @ np.prod(points[:, None, :] ** monomials.exponents(3, degree), axis=2)
-        np.testing.assert_allclose(monomials.sum_of_powers(weights, points, degree), direct, rtol=1e-12)
-
-
 def test_high_degrees_do_not_overflow():
     assert np.isfinite(monomials.multinomials(2, 200)).all()
     assert monomials.multinomials(2, 200)[1] == pytest.approx(200)

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from apolar import SymmetricTensor, apolar_product
+from apolar import SymmetricTensor, apolar_product, hankel
 from apolar._core.arrays import scaled_by_power
 
 SHAPES = [(1, 3), (2, 1), (2, 5), (3, 3), (4, 2), (3, 4)]
@@ -56,8 +56,6 @@ def test_contract_fills_slots():
     x = np.array([1.0, -2.0, 0.5])
     np.testing.assert_allclose(tensor.contract(x).to_dense(), tensor.to_dense() @ x, atol=1e-12)
     np.testing.assert_allclose(tensor.contract(x, 2).to_dense(), tensor.to_dense() @ x @ x, atol=1e-12)
-    with pytest.raises(ValueError, match="call the tensor"):
-        tensor.contract(x, 4)
 
 
 @pytest.mark.parametrize("new_dim", [1, 2, 3, 5])
@@ -79,10 +77,6 @@ def test_arithmetic():
     assert (1j * a).is_complex
     assert a == SymmetricTensor(3, 3, a.coefficients)
     assert a != b
-    with pytest.raises(TypeError):
-        a + 1
-    with pytest.raises(ZeroDivisionError):
-        a / 0
 
 
 def test_values_stay_values():
@@ -108,30 +102,6 @@ def test_repr_is_readable_and_short():
 # --- bad input -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("array", "message"),
-    [
-        (np.arange(8.0).reshape(2, 2, 2), "not symmetric"),
-        (np.zeros((2, 3, 2)), "all sides equal"),
-        (np.float64(3), "all sides equal"),
-        (np.zeros((0, 0)), "all sides equal"),
-        (np.full((2, 2), np.nan), "NaN or infinity"),
-        (np.full((2, 2), np.inf), "NaN or infinity"),
-        ([[1.0, 2.0], [2.0]], "different lengths"),
-    ],
-)
-def test_bad_arrays_are_refused(array, message):
-    with pytest.raises(ValueError, match=message):
-        SymmetricTensor.from_dense(array)
-
-
-def test_what_is_not_numbers_is_refused():
-    with pytest.raises(TypeError, match="numbers"):
-        SymmetricTensor.from_dense(np.array([["a", "b"], ["b", "a"]]))
-    with pytest.raises(TypeError, match="numbers"):
-        SymmetricTensor.from_dense(np.array([[object(), 1], [1, object()]]))
-
-
 def test_symmetrize_takes_the_mean_over_permutations():
     array = np.arange(8.0).reshape(2, 2, 2)
     mean = sum(array.transpose(axes) for axes in itertools.permutations(range(3))) / 6
@@ -144,31 +114,39 @@ def test_rounding_is_not_asymmetry():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("call", "error", "message"),
     [
-        ((3, 2, [1, 2, 3]), ValueError, "has 4 coefficients"),
-        ((0, 2, [1]), ValueError, "order must be at least 1"),
-        ((3, 0, []), ValueError, "dim must be at least 1"),
-        ((3.5, 2, [1]), TypeError, "an integer"),
-        ((2, 2, [1, np.nan, 2]), ValueError, "NaN"),
+        (lambda T: SymmetricTensor.from_dense(np.arange(8.0).reshape(2, 2, 2)), ValueError, "not symmetric"),
+        (lambda T: SymmetricTensor.from_dense(np.zeros((2, 3, 2))), ValueError, "all sides equal"),
+        (lambda T: SymmetricTensor.from_dense(np.float64(3)), ValueError, "all sides equal"),
+        (lambda T: SymmetricTensor.from_dense(np.zeros((0, 0))), ValueError, "all sides equal"),
+        (lambda T: SymmetricTensor.from_dense(np.full((2, 2), np.inf)), ValueError, "NaN or infinity"),
+        (lambda T: SymmetricTensor.from_dense([[1.0, 2.0], [2.0]]), ValueError, "different lengths"),
+        (lambda T: SymmetricTensor.from_dense([["a", "b"], ["b", "a"]]), TypeError, "numbers"),
+        (lambda T: SymmetricTensor.from_dense(np.array([[object()]])), TypeError, "numbers"),
+        (lambda T: SymmetricTensor(3, 2, [1, 2, 3]), ValueError, "has 4 coefficients"),
+        (lambda T: SymmetricTensor(0, 2, [1]), ValueError, "order must be at least 1"),
+        (lambda T: SymmetricTensor(3, 0, []), ValueError, "dim must be at least 1"),
+        (lambda T: SymmetricTensor(3.5, 2, [1]), TypeError, "an integer"),
+        (lambda T: SymmetricTensor(2, 2, [1, np.nan, 2]), ValueError, "NaN"),
+        (lambda T: SymmetricTensor.from_waring([1, 2], [[1, 2]], 3), ValueError, "shape"),
+        (lambda T: T([1, 2]), ValueError, "3 variables"),
+        (lambda T: T.contract(np.ones(3), 3), ValueError, "call the tensor"),
+        (lambda T: T + random_tensor(2, 3), ValueError, "differ in shape"),
+        (lambda T: T * random_tensor(2, 3), ValueError, "variables"),
+        (lambda T: T.change_variables(np.eye(2)), ValueError, "new_dim"),
+        (lambda T: T + 1, TypeError, "unsupported"),
+        (lambda T: T / 0, ZeroDivisionError, "zero"),
+        (lambda T: apolar_product(T, np.ones((3, 3, 3))), TypeError, "SymmetricTensor"),
+        (lambda T: apolar_product(T, random_tensor(2, 2)), ValueError, "differ in shape"),
+        (lambda T: hankel(np.ones((2, 2)), 1), TypeError, "SymmetricTensor"),
+        (lambda T: hankel(T, 4), ValueError, "at most the order 3"),
+        (lambda T: hankel(T, -1), ValueError, "at least 0"),
     ],
 )
-def test_bad_coefficients_are_refused(arguments, error, message):
+def test_wrong_input_is_refused(call, error, message):
     with pytest.raises(error, match=message):
-        SymmetricTensor(*arguments)
-
-
-def test_bad_terms_points_and_shapes_are_refused():
-    with pytest.raises(ValueError, match="shape"):
-        SymmetricTensor.from_waring([1, 2], [[1, 2]], 3)
-    with pytest.raises(ValueError, match="3 variables"):
-        random_tensor(3, 3)([1, 2])
-    with pytest.raises(ValueError, match="differ in shape"):
-        random_tensor(3, 3) + random_tensor(2, 3)
-    with pytest.raises(ValueError, match="variables"):
-        random_tensor(3, 3) * random_tensor(2, 3)
-    with pytest.raises(ValueError, match="new_dim"):
-        random_tensor(3, 3).change_variables(np.eye(2))
+        call(random_tensor(3, 3))
 
 
 @pytest.mark.parametrize("is_complex", [False, True])

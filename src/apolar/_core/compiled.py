@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, IndexArray
 from apolar._core.threads import default_threads, run_in_threads
 
 VARIABLE = "APOLAR_KERNELS"
@@ -374,6 +374,57 @@ def plain_run(
     is_collapsed = kernels.plain_run(*arrays, *numbers, size, n_steps, tol) == COLLAPSED
     end[2] = end[2].reshape(np.shape(start[2]))
     return end, stats, results, is_collapsed
+
+
+def merge_costs(
+    rows: tuple[Array, Array],
+    natural: Array,
+    pairs: tuple[IndexArray, IndexArray],
+    densities: tuple[Array, ...],
+) -> Array:
+    """Return the sums over rows of the log-density after each merger of two components.
+
+    Parameters
+    ----------
+    rows : tuple of ndarray
+        Their statistics, shape (n_stats, n_rows), and their weights, if there are any.
+    natural : ndarray, shape (n_pairs, n_stats)
+        The natural parameters of the mergers.
+    pairs : tuple of ndarray
+        The first and second components.
+    densities : tuple of ndarray
+        The logarithm of the largest density of each row; relative to it, their sum and each of them.
+    """
+    first, second = (np.ascontiguousarray(of_pairs, np.int64) for of_pairs in pairs)
+    sums = np.empty(len(natural))
+    kernels.merge_costs(*rows, natural, first, second, *densities, sums, len(rows[0]))
+    return sums
+
+
+def added_gains(
+    rows: tuple[Array, Array], natural: Array, density: Array, *numbers: float
+) -> tuple[Array, Array]:
+    """Return the mean log-likelihood that each of some components gains if it is added, and its weight.
+
+    Parameters
+    ----------
+    rows, natural
+        As for `merge_costs`.
+    density : ndarray, shape (n_rows,)
+        The log-density of the mixture.
+    *numbers : float
+        The weight of all rows, the first weight of a component, and the number of steps of EM.
+    """
+    weights, gains = np.empty(len(natural)), np.empty(len(natural))
+    kernels.added_gains(*rows, natural, density, weights, gains, len(rows[0]), *numbers)
+    return gains, weights
+
+
+def merge_tree(X: Array, sizes: Array | None, spread: float) -> tuple[IndexArray, Array]:
+    """Return the merges of a hierarchical clustering, and their costs: see `apolar.search.hierarchical`."""
+    merges, costs = np.empty((len(X) - 1, 2), np.int64), np.empty(len(X) - 1)
+    kernels.merge_tree(contiguous(X), contiguous(sizes), merges, costs, X.shape[1], spread)
+    return merges.astype(np.intp, copy=False), costs
 
 
 def joint_rotation(matrices: Array, *, tol: float = 1e-9, max_sweeps: int = 60) -> Array:

@@ -179,12 +179,10 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
 
     def _checked_numbers(self) -> tuple[int, ...]:
         """Return the numbers of components to try, none for "auto"."""
-        if isinstance(self.n_components, str):
-            if self.n_components != "auto":
-                raise ValueError(
-                    f"n_components must be a number, several, or 'auto'; got {self.n_components!r}."
-                )
+        if isinstance(self.n_components, str) and self.n_components == "auto":
             return ()
+        if isinstance(self.n_components, str):
+            raise ValueError(f"n_components must be a number, several, or 'auto'; got {self.n_components!r}.")
         given = self.n_components if isinstance(self.n_components, Iterable) else [self.n_components]
         numbers = tuple(check_integer(number, "n_components", least=1) for number in given)
         if not numbers:
@@ -197,12 +195,10 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
             return self.class_count_ / self.class_count_.sum()
         given = numeric_array(self.class_prior, "class_prior")
         n_classes = len(self.classes_)
-        if given.shape != (n_classes,):
+        if given.shape != (n_classes,) or np.any(given < 0) or not np.isclose(given.sum(), 1):
             raise ValueError(
-                f"class_prior must have {n_classes} probabilities, one for each class; got {given.shape}."
+                f"class_prior must hold {n_classes} probabilities, one for each class, which add up to one."
             )
-        if np.any(given < 0) or abs(given.sum() - 1) > 1e-6:
-            raise ValueError("class_prior must hold probabilities, which add up to one.")
         return given / given.sum()
 
     def _decision_function(self, X: Any) -> Array:

@@ -24,6 +24,7 @@ from apolar.exceptions import (
 )
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
+from apolar.scores import lower_is_better_bic
 from apolar.selection import Selection, default_kinds, select
 
 __all__ = ["ClassRows", "choose_mixtures", "log_joint"]
@@ -272,25 +273,18 @@ def _shrunk_candidates(rows: ClassRows, towards_common: tuple[float, ...]) -> li
 def _fit_shrunk(rows: ClassRows, common: float, variances: Array) -> Mixtures:
     """Return one Gaussian for each class, with covariances moved towards the common one and its diagonal."""
     complete, counts = rows.complete, rows.counts
-    means, scatters = [], []
-    centred = np.empty_like(complete.values)
-    for code in range(len(counts)):
-        values, weights = complete.of_class(code)
-        means.append(np.average(values, axis=0, weights=weights))
-        values = values - means[-1]
-        centred[complete.codes == code] = values
-        scatters.append((values * weights[:, None]).T @ values)
-    pooled = np.sum(scatters, axis=0)
-    n_free = max(counts.sum() - len(counts), 0.0)
+    shares = np.eye(len(counts))[complete.codes] * complete.weights[:, None]
+    means = shares.T @ complete.values / counts[:, None]
+    centred = complete.values - means[complete.codes]
+    scatters = np.stack([(centred * share[:, None]).T @ centred for share in shares.T])
+    pooled, n_free = scatters.sum(axis=0), max(counts.sum() - len(counts), 0.0)
     target = (np.diagonal(pooled) + variances) / (n_free + 1)
     diagonal = _ledoit_wolf(centred / np.sqrt(target), complete.weights)
-    mixtures = []
-    for mean, scatter, count in zip(means, scatters, counts, strict=True):
-        divisor = (1 - common) * max(count - 1, 0.0) + common * n_free
-        mixed = ((1 - common) * scatter + common * pooled) / max(divisor, 1.0)
-        covariance = (1 - diagonal) * mixed + diagonal * np.diag(target)
-        mixtures.append(_gaussian("full", mean, covariance[None], count))
-    return tuple(mixtures)
+    divisors = np.maximum((1 - common) * np.maximum(counts - 1, 0.0) + common * n_free, 1.0)
+    mixed = ((1 - common) * scatters + common * pooled) / divisors[:, None, None]
+    covariances = (1 - diagonal) * mixed + diagonal * np.diag(target)
+    each = zip(means, covariances, counts, strict=True)
+    return tuple(_gaussian("full", mean, covariance[None], count) for mean, covariance, count in each)
 
 
 def _ledoit_wolf(centred: Array, weights: Array) -> float:
@@ -332,12 +326,10 @@ def _same_for_all(rows: ClassRows) -> ClassModel:
 def _bic(rows: ClassRows, one: ClassModel) -> float:
     """Return the BIC of the rows with their classes, under one Gaussian for each; lower is better."""
     counts = rows.counts
-    log_likelihood = counts @ np.log(counts / counts.sum())
-    for code, mixture in enumerate(one.mixtures):
-        values, weights = rows.of_class(code)
-        log_likelihood += weights @ mixture.score_samples(values)
+    joint = log_joint(one.mixtures, rows.values, counts / counts.sum())
+    log_likelihood = rows.weights @ np.take_along_axis(joint, rows.codes[:, None], axis=1)[:, 0]
     n_parameters = family(str(one.covariance_type)).n_parameters(len(counts), rows.values.shape[1])
-    return float(n_parameters * np.log(counts.sum()) - 2 * log_likelihood)
+    return lower_is_better_bic(log_likelihood, n_parameters, counts.sum())
 
 
 # --- a mixture for each class -------------------------------------------------------------------

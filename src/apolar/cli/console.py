@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import json
 import math
-import os
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,6 @@ from apolar.exceptions import ColumnError, ComponentError
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
-    from rich.table import Table
-    from rich.text import Text
 
 # The width in characters, if the output is not a terminal; and what the name of a column may take of it.
 FILE_WIDTH = 110
@@ -32,21 +31,17 @@ class TableError(ValueError):
     """A problem with the user's file or request; its message is one line that names the remedy."""
 
 
-class OneLine(click.ClickException):
-    """An error of one line, whatever names and strings of files are in it."""
+class BadInput(click.ClickException):
+    """Bad input: one line, whatever names and strings of files are in it, and exit code 2."""
+
+    exit_code = 2
 
     def format_message(self) -> str:
         """Return the line."""
         return escape(self.message)
 
 
-class BadInput(OneLine):
-    """Bad input: one line, exit code 2."""
-
-    exit_code = 2
-
-
-class Interrupted(OneLine):
+class Interrupted(BadInput):
     """Interrupted by the user; the message says what was saved: one line, exit code 130."""
 
     exit_code = 130
@@ -68,17 +63,9 @@ def not_found(path: Path) -> str:
     folder = path.parent
     if not folder.is_dir():
         return f"There is no folder {shown_path(folder)}: check the name."
-    close = difflib.get_close_matches(path.name, names_in(folder), n=3, cutoff=0.7)
+    close = difflib.get_close_matches(path.name, [other.name for other in folder.glob("*")], n=3, cutoff=0.7)
     guess = f"did you mean {' or '.join(repr(str(folder / other)) for other in close)}?" if close else ""
     return f"There is no file {shown_path(path)}: {guess or 'check the name and the folder.'}"
-
-
-def names_in(folder: Path) -> list[str]:
-    """Return the names of the files in a folder; none if it cannot be read."""
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 # --- lines ----------------------------------------------------------------------------------------
@@ -116,13 +103,11 @@ def count_noun(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def size_text(n_bytes: float) -> str:
+def size_text(n_bytes: int) -> str:
     """Return a number of bytes with its unit."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.3g} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.3g} TB"
+    from rich.filesize import decimal
+
+    return decimal(n_bytes)
 
 
 # --- consoles -------------------------------------------------------------------------------------
@@ -138,17 +123,10 @@ def new_console(*, stderr: bool = False) -> Console:
     return console
 
 
-def line(text: str) -> Text:
-    """Return a line of text in which neither brackets nor control characters have a meaning."""
-    from rich.text import Text
-
-    return Text(escape(text))
-
-
-def print_lines(console: Console, *texts: str) -> None:
-    """Print lines; leave out empty ones."""
+def say(*texts: str, err: bool = False) -> None:
+    """Print lines that cannot steer a terminal; leave out empty ones."""
     for text in filter(None, texts):
-        console.print(line(text))
+        print(escape(text), file=sys.stderr if err else sys.stdout)
 
 
 def print_object(answer: dict[str, Any]) -> None:
@@ -163,47 +141,45 @@ def as_number(value: Any) -> Any:
     return float(value) if math.isfinite(value) else None
 
 
-def new_grid(
-    console: Console, fixed: Mapping[str, Sequence[str]], others: Mapping[str, Sequence[str]]
-) -> Table:
-    """Return a table with the fixed columns, and as many of the others as the console has room for.
+def show_grid(fixed: Mapping[str, Sequence[str]], others: Mapping[str, Sequence[str]]) -> None:
+    """Print a table with the fixed columns, and as many of the others as the terminal has room for.
 
     Parameters
     ----------
-    console : Console
     fixed, others : dict of sequences of str
         The cells of columns by their names.
     """
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     shown: list[list[Text]] = []
     columns = [*fixed.items(), *others.items()]
+    console = new_console()
     room = console.width
     for name, cells in columns:
         width = max(*map(len, cells), min(len(name), NAME_WIDTH))
         room -= width + 2  # a space on each side
         needed = len(" ... ") if len(shown) < len(columns) - 1 else 0
         is_full = room < needed and len(shown) > len(fixed)
-        grid.add_column("..." if is_full else line(name), justify="right", no_wrap=True, max_width=width)
-        shown.append([line("..." if is_full else cell) for cell in cells])
+        grid.add_column(
+            Text("..." if is_full else escape(name)), justify="right", no_wrap=True, max_width=width
+        )
+        shown.append([Text("..." if is_full else escape(cell)) for cell in cells])
         if is_full:
             break
     for row in zip(*shown, strict=True):
         grid.add_row(*row)
-    return grid
+    console.print(grid)
 
 
-class Bar:
+class Bar(AbstractContextManager["Bar"]):
     """A progress bar on a terminal; silent if the output is not one."""
 
     def __init__(self) -> None:
         self.console = new_console(stderr=True)
         self.progress: Progress | None = None
-
-    def __enter__(self) -> Bar:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.end()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import sys
 from dataclasses import asdict
@@ -13,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import BadInput, as_number, new_console, new_grid, print_lines, print_object
+from apolar.cli.console import BadInput, as_number, print_object, say, show_grid
 from apolar.cli.options import METHOD, check_sources, json_option, seed_option
 
 if TYPE_CHECKING:
-    from apolar.decomposition import ExactWaring, Waring
+    from apolar.decomposition import Waring
     from apolar.tensor import SymmetricTensor
 
 # The most characters of a formula in a terminal.
@@ -138,8 +139,14 @@ def decompose(
     if as_json:
         answer = _as_object(waring, tensor, names)
         if exact:
-            answer["exact"] = None if recognised is None else _exact_as_object(recognised, names)
-            answer["exact_message"] = why_not
+            answer |= {"exact": None, "exact_message": why_not}
+        if recognised is not None:
+            answer["exact"] = {
+                "formula": recognised.to_string(names),
+                "latex": recognised.to_latex(names),
+                "rational": recognised.is_rational,
+                "proved": recognised.proved,
+            }
         if certify:
             fields = {**asdict(waring.certificate), "message": waring.certificate.message}
             answer["certificate"] = {
@@ -171,20 +178,13 @@ def _read_form(polynomial: str, variables: str | None) -> tuple[SymmetricTensor,
     form: Any = polynomial
     if polynomial == "-":
         form = _without_comments(sys.stdin.read())
-    elif re.fullmatch(r"\S+\.(txt|json|npy|poly)", polynomial) or _is_file(polynomial):
+    elif re.fullmatch(r"\S+\.(txt|json|npy|poly)", polynomial) or os.path.isfile(polynomial):
         form = _load_form(Path(polynomial))
     if not isinstance(form, str):
         tensor = form if isinstance(form, SymmetricTensor) else SymmetricTensor.from_polynomial(form)
         return tensor, variable_names(tensor.dim, wanted)
     names = parse_polynomial(form, wanted)[1]
     return SymmetricTensor.from_polynomial(form, variables=names), names
-
-
-def _is_file(text: str) -> bool:
-    try:
-        return Path(text).is_file()
-    except OSError:  # a polynomial too long for a file name
-        return False
 
 
 def _load_form(path: Path) -> str | dict[tuple[int, ...], Any] | SymmetricTensor:
@@ -197,8 +197,6 @@ def _load_form(path: Path) -> str | dict[tuple[int, ...], Any] | SymmetricTensor
     if path.suffix == ".npy":
         try:
             array = np.load(path, allow_pickle=False)
-        except OSError as error:
-            raise BadInput(f"Cannot read {path}: {error}.") from error
         except Exception as error:  # damaged bytes make NumPy's parser raise almost anything
             reason = (str(error).splitlines() or ["its header is damaged"])[0][:100].rstrip(".")
             raise BadInput(
@@ -211,8 +209,6 @@ def _load_form(path: Path) -> str | dict[tuple[int, ...], Any] | SymmetricTensor
             return _without_comments(text)
         terms = json.loads(text)
         return {tuple(map(int, key.split(","))): _from_number(value) for key, value in terms.items()}
-    except OSError as error:
-        raise BadInput(f"Cannot read {path}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is not UTF-8 text.") from error
     except (ValueError, TypeError, AttributeError) as error:
@@ -233,15 +229,6 @@ def _from_number(value: Any) -> float | int | Fraction:
 
 
 # --- writing ----------------------------------------------------------------------------------------
-
-
-def _exact_as_object(exact: ExactWaring, names: list[str]) -> dict[str, Any]:
-    return {
-        "formula": exact.to_string(names),
-        "latex": exact.to_latex(names),
-        "rational": exact.is_rational,
-        "proved": exact.proved,
-    }
 
 
 def _as_object(waring: Waring, tensor: SymmetricTensor, names: list[str]) -> dict[str, Any]:
@@ -269,19 +256,18 @@ def _as_object(waring: Waring, tensor: SymmetricTensor, names: list[str]) -> dic
 def _print(waring: Waring, tensor: SymmetricTensor, names: list[str], proofs: dict[str, str]) -> None:
     from apolar.tensor.printing import format_number
 
-    console = new_console()
     form, formula = tensor.to_string(names), waring.to_string(names)
-    print_lines(console, f"T = {form if len(form) < MAX_FORMULA else repr(tensor)}")
+    say(f"T = {form if len(form) < MAX_FORMULA else repr(tensor)}")
     if waring.rank:
         columns = {}
         points = waring.points.round(12) + 0.0  # without the digits that are rounding
         for name, values in zip(names, points.T, strict=True):
             values = values.real if not values.imag.any() else values
             columns[name] = [format_number(value) for value in values.tolist()]
-        print_lines(console, "T = sum of weight * (point . x)^order")
+        say("T = sum of weight * (point . x)^order")
         weights = [format_number(weight) for weight in waring.weights.tolist()]
-        console.print(new_grid(console, {"weight": weights}, columns))
-        print_lines(console, f"  = {formula}" if len(formula) < MAX_FORMULA else "")
+        show_grid({"weight": weights}, columns)
+        say(f"  = {formula}" if len(formula) < MAX_FORMULA else "")
     amplified = f"noise is amplified {waring.condition:.3g} times"
     if math.isinf(waring.condition):
         amplified = "one of a continuous family, or too near to one to tell"
@@ -293,4 +279,4 @@ def _print(waring: Waring, tensor: SymmetricTensor, names: list[str], proofs: di
         "status": f"{waring.status.name}: {waring.message}",
         **proofs,
     }
-    print_lines(console, *(f"{name:>10}  {value}" for name, value in facts.items() if value))
+    say(*(f"{name:>10}  {value}" for name, value in facts.items() if value))

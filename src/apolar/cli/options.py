@@ -252,14 +252,13 @@ def numbers_of_components(text: str, most: int = MAX_COMPONENTS) -> int | list[i
     """Return one number, or several for auto, 2-6 or 2,4,8."""
     if text == "auto":
         return list(range(1, most + 1))
-    numbers = sorted({int(number) for number in text.split(",")}) if re.fullmatch(r"\d+(,\d+)*", text) else []
-    if ends := re.fullmatch(r"(\d+)-(\d+)", text):
-        first, last = int(ends[1]), int(ends[2])
-        numbers = [first, last] if last > MAX_NUMBER else list(range(first, last + 1))
-    if numbers and numbers[-1] > MAX_NUMBER:
-        raise BadInput(f"{text!r} asks for more than {MAX_NUMBER:,} components: ask for fewer.")
-    if not numbers or numbers[0] < 1:
+    parts = [re.fullmatch(r"(\d+)(?:-(\d+))?", part) for part in text.split(",")]
+    ranges = [range(int(part[1]), int(part[2] or part[1]) + 1) for part in parts if part]
+    if len(ranges) < len(parts) or any(not part or part.start < 1 for part in ranges):
         raise BadInput(f"{text!r} is not a number of components: write 4, 2-6, 2,4,8 or auto.")
+    if any(part.stop > MAX_NUMBER + 1 for part in ranges):
+        raise BadInput(f"{text!r} asks for more than {MAX_NUMBER:,} components: ask for fewer.")
+    numbers = sorted({number for part in ranges for number in part})
     return numbers[0] if text.isdecimal() else numbers
 
 

@@ -329,11 +329,8 @@ def _free_names(wanted: Sequence[str], taken: Sequence[str]) -> list[str]:
     """Return names that the table does not have yet: cluster, or cluster_2 if there is one."""
     names: list[str] = []
     for name in wanted:
-        free, number = name, 1
-        while free in taken:
-            number += 1
-            free = f"{name}_{number}"
-        names.append(free)
+        numbered = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
+        names.append(next(free for free in numbered if free not in taken))
     return names
 
 

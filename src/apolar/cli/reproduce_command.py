@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from apolar.cli.console import BadInput, Bar, Interrupted, line, new_console
+from apolar.cli.console import Bar, Interrupted, new_console, say
 from apolar.cli.options import seed_option
 
 # Where `all` goes, unless a folder is given.
@@ -71,11 +71,8 @@ def reproduce(
     from apolar.datasets.reproduction import import_reproduction
 
     console = new_console()
-    try:
-        printed, run = import_reproduction("printed"), import_reproduction("run")
-        labels = printed.resolve_names(names)
-    except (ValueError, ImportError) as error:
-        raise BadInput(str(error)) from error
+    printed, run = import_reproduction("printed"), import_reproduction("run")
+    labels = printed.resolve_names(names)
     if not names:
         console.print(run.list_items())
         return
@@ -97,13 +94,8 @@ def reproduce(
     except KeyboardInterrupt as error:
         is_long = any(label in printed.STUDIES for label in labels)
         raise Interrupted(_what_was_saved(folder, is_long)) from error
-    except (ValueError, ImportError) as error:
-        raise BadInput(str(error)) from error
-    except OSError as error:
-        raise BadInput(f"Cannot write to {folder}: {error.strerror or error}.") from error
     if folder is not None:
-        shown = folder / run.PAGE if is_all else folder
-        console.print(line(f"Written to {shown}"))
+        say(f"Written to {folder / run.PAGE if is_all else folder}")
 
 
 def _command(names: tuple[str, ...], simulations: int, repeats: int, seed: int) -> str:

@@ -130,7 +130,7 @@ class DaskRows(Rows):
         add = dask.delayed(add_up, pure=False)
         while len(layer) > FAN_IN:
             layer = [add(layer[i : i + FAN_IN]) for i in range(0, len(layer), FAN_IN)]
-        yield from (sums for sums in dask.compute(*layer) if sums is not None)
+        yield from dask.compute(*layer)
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks and their weights; the partitions are fetched one at a time."""
@@ -258,7 +258,7 @@ class Partitions:
         lengths = self.counts if self.lengths is None else self.lengths
         if 8 * self.n_features * lengths.sum() > n_merged * parse_bytes(dask.config.get("array.chunk-size")):
             return self
-        task = self._task(_stored)
+        task = self._task(_all_rows)
         join, parts = dask.delayed(_join, pure=False), self._numbered_parts()
         groups = np.array_split(np.arange(len(parts)), n_merged)
         merged = dask.persist(*(join(task, [parts[i] for i in group]) for group in groups))
@@ -383,7 +383,7 @@ def _results_in(rows: Rows, function: RowFunction, size: RowsPerChunk, *, adds: 
     return add_up(results) if adds else list(results)
 
 
-def _stored(rows: Rows) -> tuple[Any, Any]:
+def _all_rows(rows: Rows) -> tuple[Any, Any]:
     """Return all rows and their weights or None, with those of weight zero."""
     source: Any = getattr(rows, "source", rows)
     return source.values, rows.weights
@@ -396,7 +396,7 @@ def _join(task: Callable[..., Any], numbered_parts: list[tuple[Any, ...]]) -> tu
 
 def _count_rows(rows: Rows) -> tuple[int, int | None]:
     """Return the number of rows, and of those with weight."""
-    return _stored(rows)[0].shape[0], rows.n_rows
+    return _all_rows(rows)[0].shape[0], rows.n_rows
 
 
 def _take_rows(rows: Rows, positions: IndexArray) -> tuple[Any, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -108,6 +107,11 @@ class Rows(ABC):
         """Whether the rows are sparse."""
         return self.row_size is not None
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether the rows are sparse, with too many columns to make them dense."""
+        return self.is_sparse and self.n_features > DENSE_COLUMNS
+
     def source_row(self, row: int) -> int:
         """Return the index that a row has for the user, who counts skipped rows as well."""
         return row
@@ -169,14 +173,16 @@ class Rows(ABC):
     def _checked_results(
         self, function: RowFunction, n_threads: int, chunk_rows: RowsPerChunk, *, adds: bool
     ) -> Iterator[Any]:
-        """Yield `results`; raise ValueError if there are none."""
+        """Yield `results` of chunks that have one; raise ValueError if none has."""
         # A device runs in parallel by itself.
         n_threads = 1 if self.device_template is not None else n_threads
-        results = self.results(function, n_threads, self.size_of_chunks(chunk_rows), adds=adds)
-        first = next(results, None)
-        if first is None:
+        is_empty = True
+        for result in self.results(function, n_threads, self.size_of_chunks(chunk_rows), adds=adds):
+            if result is not None:
+                is_empty = False
+                yield result
+        if is_empty:
             raise ValueError("X has no rows, or the weights of the rows are all zero.")
-        yield from itertools.chain([first], results)
 
     def size_of_chunks(self, chunk_rows: RowsPerChunk) -> Any:
         """Return the number of rows of a chunk, but for distributed rows, of which each partition says it."""
@@ -185,7 +191,7 @@ class Rows(ABC):
         return self.chunk_rows() if chunk_rows is None else chunk_rows(self)
 
     def results(self, function: RowFunction, n_threads: int, size: int, *, adds: bool) -> Iterator[Any]:
-        """Yield what a function returns for each chunk of at most `size` rows that has a result.
+        """Yield what a function returns for each chunk of at most `size` rows.
 
         Rows in other places than here may yield sums of several chunks, if the caller `adds` what it gets.
         """
@@ -209,7 +215,7 @@ class Rows(ABC):
                     raise
                 raise about_row(type(error), vars(error)["message"], self.source_row(row)) from error
 
-        return (r for r in map_in_threads(result_of, chunks(), n_threads) if r is not None)
+        return map_in_threads(result_of, chunks(), n_threads)
 
     def count(self) -> tuple[int, float]:
         """Return the number of rows with weight, and their total weight."""

@@ -14,12 +14,11 @@ from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import detach, is_dask, is_device_array, namespace
+from apolar._core.threads import default_threads
 from apolar.data.chunks import require_numbers
 from apolar.data.dataframes import DatasetRows, is_dataframe, is_dataset, read_dataframe
 from apolar.data.rows import ArrayRows, Rows
 
-# The pages of this many chunks, the last ones, are released after each: threads may still read these chunks.
-RECENT_CHUNKS = 32
 # Rows that are taken from a file at a time: each may load many more pages than it fills.
 TAKEN_ROWS = 256
 
@@ -162,7 +161,8 @@ class MappedFileRows(ArrayRows):
         for block, weights in super().read(size):
             yield block, weights
             stop += len(block)
-            self._release_pages(max(0, stop - RECENT_CHUNKS * size), stop)
+            # Threads may still read the last chunks: their pages are released again after the next.
+            self._release_pages(max(0, stop - (1 + default_threads()) * size), stop)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the rows at some positions, and their weights or None."""
@@ -264,8 +264,9 @@ def _open_chunk(chunk: Any, first_row: int = 0) -> Rows:
 
 
 def _copy(values: Any) -> Any:
-    is_own = values is None or isinstance(values, np.ndarray) or sparse.issparse(values)
-    return copy.copy(values) if is_own else namespace(values).asarray(values, copy=True)
+    if values is None or isinstance(values, np.ndarray) or sparse.issparse(values):
+        return copy.deepcopy(values)
+    return namespace(values).asarray(values, copy=True)
 
 
 def check_columns(rows: Rows, n_features: int, names: tuple[str, ...] | None, part: str) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.constants import MIN_WEIGHT
-from apolar.mixture import tangents
+from apolar.mixture import sharing
 from apolar.mixture.families import Family
 from apolar.mixture.noise import noise_weights
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
@@ -46,7 +46,7 @@ class LocalCoordinates:
     @functools.cached_property
     def _root(self) -> Array:
         """L, per covariance."""
-        return tangents.root_of(self.family, self.centre.covariances)
+        return sharing.root_of(self.family, self.centre.covariances)
 
     @functools.cached_property
     def _weights(self) -> Array:
@@ -58,7 +58,7 @@ class LocalCoordinates:
     def _information(self) -> Array:
         """The information about the coordinates of the covariances, in their shape."""
         counts = self.centre.weights * self.weight
-        return tangents.information(self.family, counts, self.centre.n_features, self._root)
+        return sharing.information(self.family, counts, self.centre.n_features, self._root)
 
     @functools.cached_property
     def scales(self) -> Array:
@@ -101,7 +101,7 @@ class LocalCoordinates:
         weights = np.exp(logs - logs.max())
         means = self.centre.means + self.family.times(self._root, b)
         # Without a prior components may collapse: variances have the same floor as in the M-step.
-        covariances = self.family.floored(tangents.retract(self.family, self._root, c))
+        covariances = self.family.floored(sharing.retract(self.family, self._root, c))
         return WhitenedParameters((weights / weights.sum())[: len(means)], means, covariances)
 
     def log_change(self, tangent: Array) -> float:
@@ -138,7 +138,7 @@ class LocalCoordinates:
             counts = np.append(counts, max(self.weight - float(counts.sum()), 0.0))
         by_weight = counts - weights * counts.sum()
         where = self._root, self._changes(tangent)[2], parameters
-        by_mean, by_covariance = tangents.gradients(self.family, *where, stats, prior)
+        by_mean, by_covariance = sharing.gradients(self.family, *where, stats, prior)
         parts = by_weight[:r], by_mean.ravel(), by_covariance.ravel(), by_weight[r:]
         return np.concatenate(parts) / self.scales
 
@@ -154,5 +154,5 @@ def coordinates_of_components(family: Family, n_components: int, n_features: int
     r, m = n_components, n_features
     of_weights = np.arange(r)[:, None]
     of_means = r + np.arange(r * m).reshape(r, m)
-    of_covariances = r + r * m + tangents.positions(family, r, m)
+    of_covariances = r + r * m + sharing.positions(family, r, m)
     return np.concatenate([of_weights, of_means, of_covariances], axis=1)

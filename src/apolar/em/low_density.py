@@ -6,6 +6,7 @@ all rows, so that the share of them is their density [byers1998].
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.row_blocks import NOISE_AND_MISSING
-from apolar.em.whitening import MIN_EIGENVALUE, column_units, scale_of, whitening_of
+from apolar.em.whitening import MIN_WHITENED, column_units, scale_of, whitening_of
 from apolar.mixture.noise import NoiseBox, noise_weights
 from apolar.mixture.parameters import AnyParameters
 from apolar.moments.covariance import MAX_INCOMPLETE_COLUMNS, is_constant
@@ -148,7 +149,7 @@ def _noise_share(log_densities: Array, weights: Array | None) -> float:
         log_odds = np.log(prior / (1 - prior)) + k * (np.log(prior / density) - (prior - density) * volumes)
         noise = row_weights * expit(log_odds)
         before, share = share, min(float(noise.sum() / row_weights.sum()), SETTINGS.max_share)
-        if np.isclose(share, before):
+        if math.isclose(share, before, rel_tol=1e-3):
             break
         others = np.maximum(row_weights - noise, MIN_WEIGHT)
         density = float(others.sum() / (others @ volumes))
@@ -172,7 +173,7 @@ def _widths(z: Array) -> Array:
 
     The least is that where rows vary no more than the whitening allows for.
     """
-    return np.maximum(np.ptp(z, axis=0), np.sqrt(12 * MIN_EIGENVALUE))
+    return np.maximum(np.ptp(z, axis=0), np.sqrt(12 * MIN_WHITENED))
 
 
 def _noise_box(values: Array) -> NoiseBox:

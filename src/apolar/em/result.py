@@ -12,10 +12,9 @@ from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
 from apolar.em.whitening import Whitening
 from apolar.exceptions import ApolarWarning
-from apolar.mixture.evidence import comparison_score
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, canonical_order
-from apolar.mixture.prior import Prior, Shrinkage
+from apolar.mixture.prior import Prior, Shrinkage, comparison_score
 
 __all__ = ["Fit", "FitStatus", "in_canonical_order", "is_empty"]
 

@@ -16,10 +16,9 @@ from apolar._core.threads import run_in_threads
 from apolar.em.ascent import climb
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
-from apolar.mixture.evidence import comparison_score, log_evidence
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
-from apolar.mixture.prior import Prior, Shrinkage
+from apolar.mixture.prior import Prior, Shrinkage, comparison_score, log_evidence
 
 __all__ = ["Callback", "EMRun", "Stop", "comparison_scores", "evidence_of", "evidences", "has_kernel", "run"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,10 @@ class FittedState:
 
     @classmethod
     def of(cls, estimator: Any) -> FittedState:
-        """Return the state of a fitted estimator, with its attributes as they are now.
+        """Return the state of a fitted estimator as it was set, with all that predictions need.
+
+        If attributes of the mixture were set since, it is made of all attributes. Attributes in single
+        precision are rounded: predictions are made from the mixture before rounding.
 
         Raises
         ------
@@ -75,18 +78,6 @@ class FittedState:
             If it has not been fitted.
         ValueError
             If `covariance_type` has been changed since the fit.
-        """
-        known = vars(estimator)
-        others = {one.name: known[f"{one.name}_"] for one in fields(cls) if f"{one.name}_" in known}
-        state = cls.for_predictions(estimator)
-        return replace(state, dtype=np.asarray(known["means_"]).dtype, **others)
-
-    @classmethod
-    def for_predictions(cls, estimator: Any) -> FittedState:
-        """Return the state of a fitted estimator as it was set, with all that predictions need.
-
-        If attributes of the mixture were set since, it is made of these. Attributes in single precision are
-        rounded: predictions are made from the mixture before rounding. Raises the errors of `of`.
         """
         check_is_fitted(estimator, "weights_")
         kind, known = family(estimator.covariance_type), vars(estimator)
@@ -98,13 +89,15 @@ class FittedState:
                 pairs = zip(own, shown, strict=True)
                 if all(np.array_equal(np.asarray(mine).astype(part.dtype), part) for mine, part in pairs):
                     return kept
-        if shown[2].shape != kind.covariance_shape(*shown[1].shape):
+        is_changed = isinstance(kept, cls) and kept.family != kind
+        if is_changed or shown[2].shape != kind.covariance_shape(*shown[1].shape):
             raise ValueError(
                 f"The mixture was not fitted with covariance_type={estimator.covariance_type!r}: fit it "
                 "again."
             )
         weights, means, covariances = (np.array(part, np.float64) for part in shown)
-        return cls(kind, MixtureParameters(weights, means, covariances, noise))
+        others = {one.name: known[f"{one.name}_"] for one in fields(cls) if f"{one.name}_" in known}
+        return cls(kind, MixtureParameters(weights, means, covariances, noise), shown[1].dtype, **others)
 
     @classmethod
     def of_fit(cls, fit: Fit, problem: Problem, dtype: Any) -> FittedState:

@@ -12,8 +12,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from apolar._core.arrays import Array
-from apolar._core.checks import check_integer, random_generator
+from apolar._core.checks import random_generator
 from apolar._core.literals import CovarianceType, PriorName, StartName
+from apolar._core.namespaces import namespace
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows
 from apolar.estimator import marginals
@@ -23,7 +24,6 @@ from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import (
     check_parameters,
     float_type,
-    in_single_precision,
     n_threads_of,
     open_input,
     weighted_rows,
@@ -263,11 +263,10 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
         """Update the mixture from a batch of a stream, in bounded memory.
 
-        The first batches are kept, and fitted together with each call, until there are about 20 rows per
-        parameter of the means and weights (and at least 5000). From then on only sums are kept: stepwise EM
-        mixes those of each batch into those of the stream. Each time the number of rows has doubled, it also
-        tries the mixture of the moments of all rows seen. Rounding errors are added as in `fit` if the rows
-        that are kept need it.
+        The first batches are kept, and fitted together as by `fit` with each call, until there are about 20
+        rows per parameter of the means and weights (and at least 5000). From then on only sums are kept:
+        stepwise EM mixes those of each batch into those of the stream. Each time the number of rows has
+        doubled, it also tries the mixture of the moments of all rows seen.
 
         Parameters
         ----------
@@ -297,9 +296,14 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def _answer_rows(self, X: Any, what: str) -> Any:
         """Return an answer for each row of X, in single precision if both X and the mixture are."""
         rows = self._open(X)
-        answers = FittedState.for_predictions(self).answer(rows, what, n_threads_of(self))
+        answers = FittedState.of(self).answer(rows, what, n_threads_of(self))
         is_single = self.means_.dtype == np.float32 and float_type(X) == np.float32
-        return in_single_precision(answers) if is_single and what != "labels" else answers
+        if not is_single or what == "labels":
+            return answers
+        if hasattr(answers, "astype"):
+            return answers.astype(np.float32)
+        xp = namespace(answers)
+        return xp.astype(answers, xp.float32)
 
     @overload
     def predict(self, X: Array) -> Array: ...
@@ -367,7 +371,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def _fit_summary(self, X: Any, sample_weight: Any) -> FitSummary:
         """Return what criteria of X are computed from."""
         rows = self._open(X, sample_weight)
-        return FittedState.for_predictions(self).likelihood(rows, n_threads_of(self))
+        return FittedState.of(self).likelihood(rows, n_threads_of(self))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
         """Return the mean log-density of the rows.
@@ -426,15 +430,12 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         y : ndarray of int, shape (n_samples,)
             -1 for noise, whose rows are the last.
         """
-        check_is_fitted(self)
-        if isinstance(n_samples, numbers.Integral) and n_samples < 1:
+        fitted, state = FittedState.of(self), self.random_state
+        if not isinstance(n_samples, numbers.Integral) or n_samples < 1:
             raise ValueError(
                 f"Invalid value for 'n_samples': {n_samples}. The sampling requires at least one sample."
             )
-        check_integer(n_samples, "n_samples", least=1)
-        state = self.random_state
         rng = random_generator(state) if isinstance(state, np.random.Generator) else check_random_state(state)
-        fitted = FittedState.for_predictions(self)
         X, labels = sample(fitted.family, fitted.parameters, n_samples, rng, grouped=True)
         return X.astype(self.means_.dtype, copy=False), labels
 
@@ -636,7 +637,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
               2  <0.1%         <0.1%
               3   1.6%  <0.1%
         """
-        return overlap(FittedState.for_predictions(self))
+        return overlap(FittedState.of(self))
 
     def combine(self, X: Any, n_clusters: int | None = None) -> Combination:
         """Return the components combined into clusters, by the entropy of the clustering [baudry2010].
@@ -672,7 +673,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
                2        0    1 with 3  <-
                1        0  1+3 with 2
         """
-        rows, state = self._open(X), FittedState.for_predictions(self)
+        rows, state = self._open(X), FittedState.of(self)
         return combine(self, state, rows, n_threads_of(self), n_clusters)
 
     def _repr_html_inner(self) -> str:

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from apolar._core.arrays import Array
-from apolar._core.namespaces import is_dask, namespace, to_numpy
+from apolar._core.namespaces import is_dask, to_numpy
 from apolar._core.threads import default_threads
 from apolar.data import ArrayRows, Rows, open_rows
 from apolar.data.sources import source_kind
@@ -28,7 +28,6 @@ __all__ = [
     "check_columns",
     "check_parameters",
     "float_type",
-    "in_single_precision",
     "is_path",
     "n_threads_of",
     "open_input",
@@ -244,11 +243,3 @@ def float_type(X: Any) -> np.dtype[Any]:
     names = [kind.name if isinstance(kind, np.dtype) else str(kind).rpartition(".")[2] for kind in kinds]
     is_single = bool(names) and all(name.lower() == "float32" for name in names)
     return np.dtype(np.float32 if is_single else np.float64)
-
-
-def in_single_precision(array: Any) -> Any:
-    """Return an array of any library in float32."""
-    if isinstance(array, np.ndarray) or is_dask(array):
-        return array.astype(np.float32)
-    xp = namespace(array)
-    return xp.astype(array, xp.float32)

@@ -14,10 +14,11 @@ from apolar._core.arrays import Array
 from apolar._core.checks import check_fraction, check_integer, numeric_array, random_generator
 from apolar._core.namespaces import to_device_of
 from apolar._core.threads import one_blas_thread
-from apolar.data import Rows, on_checked, open_rows
-from apolar.em.completion import Completion, as_float64_rows
+from apolar.data import Rows, on_checked
+from apolar.em.blocks import as_float64_rows
+from apolar.em.completion import Completion
 from apolar.estimator.fitted import FittedState
-from apolar.estimator.inputs import float_type
+from apolar.estimator.inputs import float_type, open_input
 from apolar.mixture.conditional import min_distances
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters
@@ -93,7 +94,7 @@ class OutlierRule:
     def of(cls, estimator: Any, level: float) -> Self:
         """Return the rule of a fitted mixture; `level` is for all rows of the fit together."""
         check_fraction(level, "level")
-        state = FittedState.for_predictions(estimator)
+        state = FittedState.of(estimator)
         kind, parameters = state.family, state.parameters
         shape = parameters.means.shape
         if kind.is_axis_aligned:
@@ -129,9 +130,9 @@ def impute(model: Any, rows: Rows, dtype: np.dtype[Any], n_draws: int | None) ->
     if rows.is_sparse:
         raise TypeError("X is sparse, and none of its values can be missing: there is nothing to impute.")
     rng = None if n_draws is None else random_generator(model.random_state)
-    completion = FittedState.for_predictions(model).completion
+    completion = FittedState.of(model).completion
     # Not a function within this one: Dask wants to know whether two tasks are the same.
-    filled = functools.partial(_filled, completion, dtype, n_draws, rng)
+    filled = functools.partial(_fill, completion, dtype, n_draws, rng)
     if rows.is_distributed and n_draws is not None:
         raise ValueError("n_draws is for rows in memory: call impute for each partition.")
     if rows.is_distributed:
@@ -141,7 +142,7 @@ def impute(model: Any, rows: Rows, dtype: np.dtype[Any], n_draws: int | None) ->
     return to_device_of(out, rows.device_template) if is_elsewhere else out
 
 
-def _filled(
+def _fill(
     completion: Completion,
     dtype: np.dtype[Any],
     n_draws: int | None,
@@ -163,7 +164,7 @@ def _filled(
 
 def marginal(model: Model, columns: Any) -> Model:
     """Return the mixture of some of the columns."""
-    state, chosen = FittedState.for_predictions(model), _column_numbers(model, columns)
+    state, chosen = FittedState.of(model), _column_numbers(model, columns)
     weights, means = state.parameters.weights, state.parameters.means[:, chosen]
     kind, covariances = _without_shared_parts(state)
     marginal = MixtureParameters(weights, means, kind.marginal(covariances, chosen))
@@ -172,7 +173,7 @@ def marginal(model: Model, columns: Any) -> Model:
 
 def conditional(model: Model, columns: Any, values: Any) -> Model:
     """Return the mixture of the other columns, given the values of some."""
-    state, given = FittedState.for_predictions(model), _column_numbers(model, columns)
+    state, given = FittedState.of(model), _column_numbers(model, columns)
     x = numeric_array(np.atleast_1d(np.asarray(values, dtype=object)).astype(np.float64), "values")
     if x.shape != (len(given),):
         raise ValueError(f"values must hold {len(given)} numbers, one for each column; got shape {x.shape}.")
@@ -193,22 +194,17 @@ def conditional(model: Model, columns: Any, values: Any) -> Model:
 
 def regress(model: Any, columns: Any, values: Any) -> Regression:
     """Return the expected values of the other columns, given those of some, and their deviations."""
-    completion, given = FittedState.for_predictions(model).completion, _column_numbers(model, columns)
+    completion, given = FittedState.of(model).completion, _column_numbers(model, columns)
     others = _other_columns(model.n_features_in_, given)
     if len(given) == 1 and np.ndim(values) == 1 and not hasattr(values, "columns"):
         values = np.asarray(values).reshape(-1, 1)
-    rows = open_rows(values)
+    known = marginal(model, columns)
+    if not hasattr(values, "columns"):
+        # An array has no names, and none are asked for.
+        vars(known).pop("feature_names_in_", None)
+    rows = open_input(known, values, reset=False, once=True)
     if rows.is_distributed or rows.is_sparse:
         raise TypeError("values must be dense, and not of Dask: call regress for each partition.")
-    if rows.n_features != len(given):
-        raise ValueError(f"values must have the {len(given)} columns that are given; got {rows.n_features}.")
-    known = getattr(model, "feature_names_in_", None)
-    expected = None if known is None else [str(known[column]) for column in given]
-    if expected is not None and rows.names is not None and list(rows.names) != expected:
-        raise ValueError(
-            f"The columns that are given are {', '.join(expected)[:200]}; those of values are "
-            f"{', '.join(rows.names)[:200]}."
-        )
 
     def described(block: Array) -> Array:
         full = np.full((len(block), model.n_features_in_), np.nan)

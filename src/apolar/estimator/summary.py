@@ -118,16 +118,16 @@ def headline(
 
 def summary_of(estimator: Any, X: Any, sample_weight: Any) -> Summary:
     """Return the summary of a fitted mixture, with what X adds to it if it is given."""
-    state, attributes = FittedState.for_predictions(estimator), vars(estimator)
+    state = FittedState.of(estimator)
     kind, parameters = state.family, state.parameters
     n, m = parameters.means.shape
     stored = kind.diagonals(kind.per_component(parameters.covariances))
     deviations = np.sqrt(np.broadcast_to(stored if kind.n_axes else stored[..., None], (n, m)))
-    names = [_short_name(str(name)) for name in attributes.get("feature_names_in_", _default_names(m))]
+    known = vars(estimator).get("feature_names_in_", [f"x{j}" for j in range(m)])
+    names = [_short_name(str(name)) for name in known]
     n_shown = min(n, SHOWN_CLUSTERS)
     first = {"cluster": [str(k + 1) for k in range(n_shown)]}
-    n_noise, remarks = None, []
-    n_rows = attributes.get("n_samples_seen_")
+    n_noise, n_rows, remarks = None, state.n_samples_seen, []
     if X is not None:
         labels = np.asarray(estimator.predict(X))
         n_rows = len(labels)
@@ -136,8 +136,8 @@ def summary_of(estimator: Any, X: Any, sample_weight: Any) -> Summary:
         bic, score = estimator.bic(X, sample_weight), estimator.score(X, sample_weight=sample_weight)
         remarks.append(f"BIC {bic:,.1f}; mean log-likelihood per row {figures(score)}.")
     first["weight"] = [f"{weight:.3f}" for weight in parameters.weights[:n_shown]]
-    noise_share = float(attributes.get("noise_weight_", 0.0))
-    head = headline(n_rows, n, estimator.covariance_type, n_noise=n_noise, noise_share=noise_share)
+    share = 0.0 if parameters.noise is None else float(estimator.noise_weight_)
+    head = headline(n_rows, n, estimator.covariance_type, n_noise=n_noise, noise_share=share)
 
     def table(n_columns: int) -> TableCells:
         def cell(k: int, j: int) -> str:
@@ -145,7 +145,7 @@ def summary_of(estimator: Any, X: Any, sample_weight: Any) -> Summary:
 
         return cluster_table(first, names, cell, n_columns)
 
-    remarks += _remarks_on_fit(attributes)
+    remarks += _remarks_on_fit(state)
     n_in_text = min(m, TEXT_WIDTH // MIN_COLUMN_WIDTH)
     while n_in_text > 1 and max(map(len, text_table(*table(n_in_text)))) > TEXT_WIDTH:
         n_in_text -= 1
@@ -157,28 +157,22 @@ def summary_of(estimator: Any, X: Any, sample_weight: Any) -> Summary:
     return Summary(text.rstrip(), html)
 
 
-def _default_names(n_columns: int) -> list[str]:
-    return [f"x{j}" for j in range(n_columns)]
-
-
 def _left_out(n_columns: int, n_features: int, n_clusters: int) -> list[str]:
     """Return what a table with this many columns leaves out."""
     shown = (min(n_columns, n_features), n_features, "columns"), (SHOWN_CLUSTERS, n_clusters, "clusters")
     return [f"Showing the first {part} of {whole} {what}." for part, whole, what in shown if part < whole]
 
 
-def _remarks_on_fit(attributes: dict[str, Any]) -> list[str]:
+def _remarks_on_fit(state: FittedState) -> list[str]:
     """Return how the fit went."""
-    remarks = []
-    if attributes.get("converged_"):
-        passes = attributes.get("n_iter_", 0)
-        remarks.append(f"EM converged after {'1 pass' if passes == 1 else f'{passes} passes'} over the data.")
-    elif "message_" in attributes:
-        remarks.append(str(attributes["message_"]))
-    if "start_" in attributes:
-        remarks.append(f"Best start: {attributes['start_']!r}.")
-    if attributes.get("shrinkage_"):
-        strength = figures(float(attributes["shrinkage_"]), 3)
+    remarks = [] if state.message is None else [state.message]
+    if state.converged:
+        passes = "1 pass" if state.n_iter == 1 else f"{state.n_iter} passes"
+        remarks = [f"EM converged after {passes} over the data."]
+    if state.start is not None:
+        remarks.append(f"Best start: {state.start!r}.")
+    if state.shrinkage:
+        strength = figures(state.shrinkage, 3)
         remarks.append(f"Covariances are shrunk towards a common one with the weight of {strength} rows.")
     return remarks
 
@@ -275,12 +269,9 @@ def _disagreement(
     compared_by = None if fit.evidence is None else prior
     scores = comparison_scores(sample, mixtures, *sample.e_step(mixtures), compared_by)
     gaps = (scores[0] - scores[1:]) / sample.weight
-    ours = None
-    for rival, gap in zip(rivals, map(float, gaps), strict=True):
-        if gap > SETTINGS.nearly_equal:
-            continue
-        ours = labels(fit.parameters) if ours is None else ours
-        index = adjusted_rand_index(ours, labels(rival.parameters))
+    near = [pair for pair in zip(rivals, map(float, gaps), strict=True) if pair[1] <= SETTINGS.nearly_equal]
+    for rival, gap in near:
+        index = adjusted_rand_index(labels(fit.parameters), labels(rival.parameters))
         if index < SETTINGS.different:
             what = "mean log-likelihood" + (" and log-evidence" if fit.evidence is not None else "")
             return DisagreementWarning(

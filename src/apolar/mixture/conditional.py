@@ -15,7 +15,7 @@ from scipy.linalg import solve_triangular
 from apolar._core.arrays import Array
 from apolar._core.constants import MIN_WEIGHT
 from apolar.mixture.families import FAMILIES
-from apolar.mixture.storage import LOG_2PI, square, triangle
+from apolar.mixture.storage import LOG_2PI, square
 
 __all__ = [
     "FULL",
@@ -23,8 +23,6 @@ __all__ = [
     "NaturalComponents",
     "RootedComponents",
     "min_distances",
-    "square",
-    "triangle",
 ]
 
 FULL = FAMILIES["full"]
@@ -55,9 +53,7 @@ class NaturalComponents:
 
     def natural(self) -> Array:
         """Return the natural parameters, shape (..., n, n_stats)."""
-        twice = 2 - np.eye(self.linear.shape[-1])
-        quadratics = triangle(-0.5 * twice * self.precisions)
-        return np.concatenate([self.constants[..., None], self.linear, quadratics], axis=-1)
+        return FULL.join_natural(self.constants, self.linear, self.precisions)
 
     def transformed(self, matrix: Array) -> NaturalComponents:
         """Return the same functions of y, where x = y matrix."""

@@ -17,7 +17,7 @@ from apolar._core import compiled
 from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.constants import MIN_PART, MIN_SCATTER, MIN_WEIGHT
 from apolar._core.settings import SETTINGS
-from apolar.mixture import m_steps
+from apolar.mixture import sharing
 from apolar.mixture.parameters import AnyParameters, SufficientStats, WhitenedParameters
 from apolar.mixture.storage import LOG_2PI, Covariances
 
@@ -89,7 +89,7 @@ class Family(Covariances):
     shared : frozenset of str
         Which of "volume", "shape" and "orientation" are the same in all components.
     estimate : callable or None
-        The M-step of covariances that share a part, see `apolar.mixture.m_steps`: it takes the family,
+        The M-step of covariances that share a part, see `apolar.mixture.sharing`: it takes the family,
         scatters and divisors per component, and covariances to start from or None.
     frame : ndarray, shape (n_features, n_features), or None
         The map from the coordinates of the covariances to the units of the data, x -> x frame, up to a
@@ -315,25 +315,18 @@ class Family(Covariances):
         Their product with the statistics of a row is log(w_k) + log N(x; mu_k, S_k).
         """
         weights, means, n_features = parameters.weights, parameters.means, parameters.n_features
-        shape = *weights.shape, self.n_stats(n_features)
         if compiled.has_steps(self.n_axes, n_features):
             arrays = weights, means, parameters.covariances
+            shape = *weights.shape, self.n_stats(n_features)
             known = compiled.take_step("natural", arrays, (shape,), n_features, self.n_axes)
             if known is not None:
                 return known[0]
         precisions, log_dets = self.inverses(self.per_component(parameters.covariances), n_features)
         linear = self.times(precisions, means)
-        out = np.empty(shape)
-        out[..., 0] = (
-            np.log(np.maximum(weights, MIN_WEIGHT))
-            - 0.5 * (n_features * LOG_2PI + log_dets)
-            - 0.5 * np.einsum("...i,...i->...", linear, means)
-        )
-        out[..., 1 : 1 + n_features] = linear
-        # A product of two columns occurs twice in x^t S^-1 x.
-        twice = self.compact(2 - np.eye(n_features)) if self.n_axes == 2 else 1.0
-        out[..., 1 + n_features :] = -0.5 * twice * self.compact(precisions)
-        return out
+        squares = np.einsum("...i,...i->...", linear, means)
+        log_weights = np.log(np.maximum(weights, MIN_WEIGHT))
+        constants = log_weights - 0.5 * (n_features * LOG_2PI + log_dets + squares)
+        return self.join_natural(constants, linear, precisions)
 
     def moments(self, parameters: WhitenedParameters) -> SufficientStats:
         """Return the expected statistics of a row: their M-step without a prior gives these components."""
@@ -484,10 +477,8 @@ class Family(Covariances):
         covariances : ndarray
             Of the mixture. If its components share a covariance, merged components keep it.
         """
-        if not self.shares_covariance:
-            return self.untied.m_step(stats, None)
-        counts = stats.counts
-        return WhitenedParameters(counts / counts.sum(), stats.first / counts[:, None], covariances)
+        merged = self.untied.m_step(stats, None)
+        return replace(merged, covariances=covariances) if self.shares_covariance else merged
 
 
 @functools.lru_cache(maxsize=64)
@@ -524,7 +515,7 @@ def _entry(code: str, words: str, name: str = "", estimate: Estimate | None = No
     return Family(name or code, code, words, n_axes, shared, estimate)
 
 
-# A new family is an entry of FAMILIES and, if it shares a part of the covariances, a function as in m_steps.
+# A new family is an entry of FAMILIES and, if it shares a part of the covariances, a function as in sharing.
 _ALL = (
     _entry("VVV", "stretched in any direction, each in its own way", "full"),
     _entry("EEE", "stretched in any direction, all in the same way", "tied"),
@@ -535,42 +526,42 @@ _ALL = (
     _entry(
         "VEI",
         "stretched along the columns in the same proportions, each with its own size",
-        estimate=m_steps.multiples_of_one,
+        estimate=sharing.multiples_of_one,
     ),
     _entry(
         "EVI",
         "stretched along the columns, each in its own proportions, all of the same volume",
-        estimate=m_steps.covariances_of_one_volume,
+        estimate=sharing.covariances_of_one_volume,
     ),
     _entry(
         "VEE",
         "stretched in any direction, all in the same way but each with its own size",
-        estimate=m_steps.multiples_of_one,
+        estimate=sharing.multiples_of_one,
     ),
     _entry(
         "EVE",
         "stretched along the same axes, each in its own proportions, all of the same volume",
-        estimate=m_steps.rotated_variances,
+        estimate=sharing.rotated_variances,
     ),
     _entry(
         "VVE",
         "stretched along the same axes, each in its own way",
-        estimate=m_steps.rotated_variances,
+        estimate=sharing.rotated_variances,
     ),
     _entry(
         "EEV",
         "of the same size and shape, each turned in its own way",
-        estimate=m_steps.rotated_variances,
+        estimate=sharing.rotated_variances,
     ),
     _entry(
         "VEV",
         "of the same shape, each with its own size and turned in its own way",
-        estimate=m_steps.rotated_variances,
+        estimate=sharing.rotated_variances,
     ),
     _entry(
         "EVV",
         "stretched in any direction, each in its own way, all of the same volume",
-        estimate=m_steps.covariances_of_one_volume,
+        estimate=sharing.covariances_of_one_volume,
     ),
 )
 

@@ -13,7 +13,7 @@ from apolar._core.checks import check_integer, numeric_array, random_generator
 from apolar._core.display import SHOWN_COLUMNS, cluster_table, html_table, with_error
 from apolar.mixture.families import Family, family
 from apolar.mixture.noise import noise_weights
-from apolar.mixture.parameters import MixtureParameters
+from apolar.mixture.parameters import MixtureParameters, Parameters
 
 __all__ = ["MixtureStatus", "MomentMixture", "SphericalMixture", "sample"]
 
@@ -39,7 +39,7 @@ class MixtureStatus(enum.Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class MomentMixture:
+class MomentMixture(Parameters):
     """A Gaussian mixture that was recovered from moments, or is given by its parameters.
 
     Attributes
@@ -60,9 +60,6 @@ class MomentMixture:
         How well the mixture agrees with all moments; None if that is not known.
     """
 
-    weights: Array
-    means: Array
-    covariances: Array
     covariance_type: str = "spherical"
     status: MixtureStatus = MixtureStatus.VALID
     projected: tuple[str, ...] = ()
@@ -117,16 +114,6 @@ class MomentMixture:
         moments than parameters, or too many to compare, and for spherical components of rows.
         """
         return float("nan") if self.agreement is None else self.agreement.p_value
-
-    @property
-    def n_components(self) -> int:
-        """The number of components."""
-        return len(self.weights)
-
-    @property
-    def n_features(self) -> int:
-        """The number of columns."""
-        return int(self.means.shape[1])
 
     @property
     def message(self) -> str:

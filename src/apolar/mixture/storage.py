@@ -96,6 +96,14 @@ class Covariances:
             return square(compact)
         return compact if self.n_axes else compact[..., 0]
 
+    def join_natural(self, constants: Array, linear: Array, precisions: Array) -> Array:
+        """Return the natural parameters of constant + linear . x - x^t precision x / 2."""
+        # A product of two columns occurs twice in the quadratic form.
+        twice = 2 - np.eye(linear.shape[-1]) if self.n_axes == 2 else 1.0
+        quadratics = self.compact(-0.5 * twice * precisions)
+        quadratics = np.broadcast_to(quadratics, (*constants.shape, quadratics.shape[-1]))
+        return np.concatenate([constants[..., None], linear, quadratics], axis=-1)
+
     def identity(self, n_features: int) -> Array:
         """Return the identity as one covariance."""
         return np.eye(n_features) if self.n_axes == 2 else np.ones((n_features,) * self.n_axes)

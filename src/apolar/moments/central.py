@@ -8,11 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.data.weights import counted_rows
-from apolar.moments.sums import MomentSums, ScaleError
 from apolar.tensor import SymmetricTensor
 
-__all__ = ["CentralMoments", "central_moments_of_sums"]
+__all__ = ["CentralMoments"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,26 +88,3 @@ class CentralMoments:
         covariance = self.covariance[np.triu_indices(n_features)]
         powers = [tensor.coefficients for tensor in self.tensors]
         return np.concatenate([np.ones(1), np.zeros(n_features), covariance, *powers[: order - 2]])
-
-
-def central_moments_of_sums(sums: MomentSums) -> CentralMoments:
-    """Return the moments about the mean, from sums about any centre."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        sums = sums.about(sums.centre + sums.first / sums.weight)
-    if not sums.is_finite:
-        raise ScaleError(
-            "Powers of the rows, about their mean, overflow: divide the columns by their scale first."
-        )
-    n_frame = len(sums.centre) if sums.frame is None else int(sums.frame.shape[1])
-    third, *higher = (
-        SymmetricTensor(order, n_frame, power / sums.weight) for order, power in enumerate(sums.powers, 3)
-    )
-    return CentralMoments(
-        counted_rows(sums.weight, sums.n_rows),
-        sums.centre,
-        sums.second / sums.weight,
-        third,
-        sums.square_times / sums.weight,
-        sums.frame,
-        tuple(higher),
-    )

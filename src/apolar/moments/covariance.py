@@ -13,7 +13,7 @@ from apolar._core.arrays import Array
 from apolar._core.namespaces import DeviceCopies
 from apolar._core.range_finder import leading_eigenvectors
 from apolar.data import Rows, on_checked, thread_scratch
-from apolar.data.rows import DENSE_COLUMNS
+from apolar.data.chunks import RowFunction
 from apolar.exceptions import ColumnError
 from apolar.moments import device_sums
 from apolar.moments.sums import (
@@ -169,7 +169,7 @@ def _weigh_rows(block: Any, weights: Any) -> Any:
 
 def _shift(rows: Rows, allows_missing: bool) -> DeviceCopies | None:
     """Return the mean of the first block if a column is so far from zero that sums about zero lose digits."""
-    if rows.is_sparse and rows.n_features > DENSE_COLUMNS:
+    if rows.is_wide:
         return None
 
     def sums(block: Any, weights: Any) -> list[Any]:
@@ -199,8 +199,7 @@ def shift_and_offset(rows: Rows, mean: Array, variance: float) -> tuple[DeviceCo
     offset : ndarray, shape (n_features,)
         The mean minus the shift.
     """
-    is_wide = rows.is_sparse and rows.n_features > DENSE_COLUMNS
-    if is_wide or not float(mean @ mean) > MAX_SQUARED_RATIO * variance:
+    if rows.is_wide or not float(mean @ mean) > MAX_SQUARED_RATIO * variance:
         return None, mean
     return DeviceCopies(mean), np.zeros_like(mean)
 
@@ -216,42 +215,43 @@ def shift_rows(block: Any, shift: DeviceCopies | None) -> Any:
 # --- rows with missing values -------------------------------------------------------------------------
 
 
-def _observed_moments(rows: Rows, n_threads: int) -> RowMoments:
-    """Return the moments of the values that are there; refuse a column without any."""
+def _observed_sums(centre: Array, *, is_full: bool) -> RowFunction:
+    """Return the function of chunks that sums weights, ones, and what is there of z = x - centre.
 
-    def weighted(block: Array, weights: Any) -> tuple[Array, Array]:
-        seen = (~np.isnan(block)).astype(np.float64)
-        return seen, seen if weights is None else weights[:, None] * seen
+    Those are ones and z, and squares of both, or all of their products.
+    """
 
     def sums(block: Array, weights: Any) -> tuple[Any, ...]:
-        _, counted = weighted(block, weights)
-        total = total_weight(block, weights)
-        return total, len(block), counted.sum(axis=0), np.nansum(counted * block, axis=0)
+        seen = (~np.isnan(block)).astype(np.float64)
+        both = np.hstack([seen, np.where(seen > 0, block - centre, 0.0)])
+        weighted = both if weights is None else weights[:, None] * both
+        products = weighted.T @ both if is_full else (weighted * both).sum(axis=0)
+        return total_weight(block, weights), len(block), weighted.sum(axis=0), products
 
-    weight, n_rows, counts, first = rows.reduce(on_checked(sums, allows_missing=True), n_threads)
+    return on_checked(sums, allows_missing=True)
+
+
+def _observed_moments(rows: Rows, n_threads: int) -> RowMoments:
+    """Return the moments of the values that are there, by two passes; refuse a column without any."""
+    n_features = rows.n_features
+    is_full = n_features <= MAX_INCOMPLETE_COLUMNS
+    weight, n_rows, first, _ = rows.reduce(_observed_sums(np.zeros(n_features), is_full=False), n_threads)
+    counts = first[:n_features]
     if np.any(counts == 0):
         error = ColumnError(
             int(np.argmin(counts)), "of X has no observed value: leave it out, or give it some."
         )
         raise error if rows.names is None else error.with_name(rows.names)
-    mean, is_full = first / counts, rows.n_features <= MAX_INCOMPLETE_COLUMNS
-
-    def products(block: Array, weights: Any) -> tuple[Any, ...]:
-        seen, counted = weighted(block, weights)
-        x = np.where(seen > 0, block - mean, 0.0)
-        if not is_full:
-            return ((counted * x * x).sum(axis=0),)
-        return counted.T @ seen, (counted * x).T @ seen, (counted * x).T @ x
-
-    *pairs, squares = rows.reduce(on_checked(products, allows_missing=True), n_threads)
+    mean = first[n_features:] / counts
+    *_, products = rows.reduce(_observed_sums(mean, is_full=is_full), n_threads)
     if not is_full:
-        variances = squares / counts
+        variances = products[n_features:] / counts
         return RowMoments(float(weight), int(n_rows), mean, variances, np.diag(variances), counts)
     # The weights of the rows in which both columns are observed, and the sums of the first of them there.
-    both, sums_of_first = pairs
-    variances = np.diag(squares) / counts
-    share = sums_of_first / np.maximum(both, 1e-300)
-    covariance = np.where(both > 0, squares / np.maximum(both, 1e-300) - share * share.T, 0.0)
+    pairs, of_first = products[:n_features, :n_features], products[n_features:, :n_features]
+    squares, n_pairs = products[n_features:, n_features:], np.where(pairs > 0, pairs, 1.0)
+    variances, means = np.diag(squares) / counts, of_first / n_pairs
+    covariance = np.where(pairs > 0, squares / n_pairs - means * means.T, 0.0)
     positive = _nearest_positive(covariance, variances)
     return RowMoments(float(weight), int(n_rows), mean, variances, positive, counts)
 

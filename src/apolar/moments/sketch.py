@@ -13,10 +13,10 @@ from apolar._core.checks import check_integer, numeric_array, one_of
 from apolar._core.compiled import kernel_threads
 from apolar._core.files import load_arrays, save_arrays, stored_numbers, stored_strings, stored_value
 from apolar.data import open_rows
-from apolar.data.weights import as_counts, check_total_weight
-from apolar.moments.central import CentralMoments, central_moments_of_sums
+from apolar.data.weights import as_counts, check_total_weight, counted_rows
+from apolar.moments.central import CentralMoments
 from apolar.moments.sums import MomentStatistic, MomentSums, ScaleError, sum_moments
-from apolar.tensor import n_monomials
+from apolar.tensor import SymmetricTensor, n_monomials
 
 FORMAT = "apolar moment sketch"
 # One more with powers above the third: sketches without are written as before, and old ones read.
@@ -200,7 +200,26 @@ class MomentSketch:
         """Return the mean, the covariance and the higher moments about the mean."""
         if not self.n_rows:
             raise ValueError("The sketch has seen no rows: call update first.")
-        return central_moments_of_sums(self._sums)
+        sums = self._sums
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = sums.about(sums.centre + sums.first / sums.weight)
+        if not sums.is_finite:
+            raise ScaleError(
+                "Powers of the rows, about their mean, overflow: divide the columns by their scale first."
+            )
+        n_frame = self.n_features if self.frame is None else self.frame.shape[1]
+        third, *higher = (
+            SymmetricTensor(order, n_frame, power / sums.weight) for order, power in enumerate(sums.powers, 3)
+        )
+        return CentralMoments(
+            counted_rows(sums.weight, sums.n_rows),
+            sums.centre,
+            sums.second / sums.weight,
+            third,
+            sums.square_times / sums.weight,
+            sums.frame,
+            tuple(higher),
+        )
 
     # --- files --------------------------------------------------------------------
 
@@ -232,14 +251,14 @@ class MomentSketch:
         order = stored_value(arrays, "order", int) if "order" in arrays else 3
         one_of(order, "order", ORDERS)
         weight = stored_value(arrays, "weight", float)
-        first = stored_numbers(arrays, "first", shape)
-        second = stored_numbers(arrays, "second", shape * 2)
-        square_times = stored_numbers(arrays, "square_times", shape)
-        powers = []
-        for degree in range(3, order + 1):
-            if _power_name(degree) not in arrays:
-                raise ValueError(f"Its sums of order {degree} are missing.")
-            powers.append(stored_numbers(arrays, _power_name(degree), (n_monomials(n_frame, degree),)))
+        shapes = {"first": shape, "second": shape * 2, "square_times": shape}
+        shapes |= {_power_name(degree): (n_monomials(n_frame, degree),) for degree in range(3, order + 1)}
+        missing = [name for name in shapes if name not in arrays]
+        if missing:
+            raise ValueError(f"Its sums {missing[0]!r} are missing.")
+        first, second, square_times, *powers = (
+            stored_numbers(arrays, name, expected) for name, expected in shapes.items()
+        )
         names = stored_strings(arrays, "feature_names") or None
         sketch = cls(n_features, frame=frame if frame.size else None, feature_names=names, order=order)
         if n_rows < 0 or weight < 0 or not (n_rows > 0) == (weight > 0) == (arrays["centre"].size > 0):
@@ -306,4 +325,6 @@ def _checked_frame(frame: Any, n_features: int) -> Array:
 
 
 def _same_frame(a: Array | None, b: Array | None) -> bool:
-    return a is b or (np.shape(a) == np.shape(b) != () and bool(np.allclose(a, b, atol=1e-12)))
+    if a is None or b is None:
+        return a is b
+    return a.shape == b.shape and bool(np.allclose(a, b, atol=1e-12))

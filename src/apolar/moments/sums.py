@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -109,8 +108,8 @@ class MomentSums:
     @property
     def is_finite(self) -> bool:
         """Whether all sums are finite."""
-        sums = (self.weight, self.first, self.second, self.square_times, *self.powers)
-        return all(bool(np.all(np.isfinite(value))) for value in sums)
+        sums: tuple[Any, ...] = (self.first, self.second, self.square_times, *self.powers)
+        return all(bool(np.all(np.isfinite(value))) for value in (self.weight, *sums))
 
     def about(self, centre: Array) -> MomentSums:
         """Return the sums about another centre."""
@@ -130,20 +129,13 @@ def _shift_powers(
     shift: Array, weight: float, first: Array, second: Array, powers: tuple[Array, ...]
 ) -> tuple[Array, ...]:
     """Return the compact sums of powers of z + shift, of order three and above, from those of z."""
-    dim = len(shift)
-    # By the binomial theorem, for products of symmetric tensors.
-    compact = first, second[np.triu_indices(dim)], *powers
-    sums = [SymmetricTensor(order, dim, power) for order, power in enumerate(compact, 1)]
-    shifts = [SymmetricTensor(1, dim, shift)]
-    while len(shifts) < len(sums):
-        shifts.append(shifts[-1] * shifts[0])
-    shifted = []
-    for order in range(3, len(sums) + 1):
-        total = sums[order - 1] + weight * shifts[order - 1]
-        for kept in range(1, order):
-            total = total + math.comb(order, kept) * (shifts[order - kept - 1] * sums[kept - 1])
-        shifted.append(total.coefficients)
-    return tuple(shifted)
+    dim, order = len(shift), 2 + len(powers)
+    # All sums together are those of powers of (1, z), and (1, z + shift) is a linear map of (1, z).
+    compact = np.concatenate([[weight], first, second[np.triu_indices(dim)], *powers])
+    matrix = np.eye(dim + 1)
+    matrix[0, 1:] = shift
+    shifted = SymmetricTensor(order, dim + 1, compact).change_variables(matrix).coefficients
+    return tuple(np.split(shifted, [n_monomials(dim + 1, degree) for degree in range(2, order)])[1:])
 
 
 def sum_moments(rows: Rows, statistic: MomentStatistic, centre: Array | None, n_threads: int) -> MomentSums:

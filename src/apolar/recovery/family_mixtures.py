@@ -136,9 +136,9 @@ def family_mixture(
     elif covariance_type == "tied":
         mixture, error = tied_mixture(standard, n_components, refine=refine)
     elif order == 3:
-        is_rough = not (refine and _is_weighted(standard, 3))
-        start = diagonal_start(standard, n_components)
-        fit = observed_moments(standard, 3).fit("diag", start, is_rough=is_rough)
+        highest = _weighted_order(standard) if refine else 0
+        is_rough, start = highest < 3, diagonal_start(standard, n_components)
+        fit = observed_moments(standard, max(highest, 3)).fit("diag", start, is_rough=is_rough)
         mixture, error = fit.mixture, 0.0 if is_rough else fit.mean_error
     else:
         starts = [_random_start(values, vectors, n_components, rng) for _ in range(N_RANDOM_STARTS)]
@@ -166,19 +166,19 @@ def moment_agreement(
     mixture : MixtureParameters
         With matrices of covariances.
     """
-    orders = [order for order in range(3, central.order + 1) if _is_weighted(central, order)]
-    units = central.deviations
-    if not orders or central.frame is not None or not np.all(units > 0):
+    order, units = _weighted_order(central), central.deviations
+    if order < 3 or central.frame is not None or not np.all(units > 0):
         return None
     scaled = MixtureParameters(
         mixture.weights, (mixture.means - central.mean) / units, mixture.covariances / np.outer(units, units)
     )
-    return MomentFit(observed_moments(central.divided(units), orders[-1]), covariance_type, scaled)
+    return MomentFit(observed_moments(central.divided(units), order), covariance_type, scaled)
 
 
-def _is_weighted(central: CentralMoments, order: int) -> bool:
-    """Return whether the moments up to an order are weighted by their sampling errors."""
-    return n_monomials(len(central.mean) + 1, order) <= MAX_MOMENTS
+def _weighted_order(central: CentralMoments) -> int:
+    """Return the highest order up to which moments are weighted by their sampling errors: 2 if none is."""
+    orders = range(3, central.order + 1)
+    return max((d for d in orders if n_monomials(len(central.mean) + 1, d) <= MAX_MOMENTS), default=2)
 
 
 def _random_start(

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from apolar._core import compiled
 from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.checks import check_integer, one_of
-from apolar._core.compiled import kernels
 
-CRITERIA = ("VII", "EII")
+TREE_FAMILIES = ("VII", "EII")
 TRANSFORMS = (None, "svd")
 
 # The most rows of a tree: its time, and the memory under "EII", grow with the square of the rows.
@@ -116,7 +116,7 @@ def merge_tree(
     >>> tree.labels(2)
     array([0, 1, 0, 1])
     """
-    one_of(criterion, "criterion", CRITERIA)
+    one_of(criterion, "criterion", TREE_FAMILIES)
     one_of(transform, "transform", TRANSFORMS)
     n_samples = len(X)
     if n_samples > MAX_ROWS:
@@ -128,26 +128,21 @@ def merge_tree(
     if transform == "svd":
         centre, matrix = _scaled_directions(X)
         X = (X - centre) @ matrix
-    return _compiled_tree(X, criterion, sizes) if kernels is not None else _numpy_tree(X, criterion, sizes)
+    X = np.asarray(X, np.float64)
+    # Without a spread, the costs are those of "EII".
+    spread = 0.0 if criterion == "EII" else spread_of(X, sizes)
+    if compiled.kernels is None:
+        return _numpy_tree(X, spread, sizes)
+    # Of equal costs the order is that of mclust.
+    merges, costs = compiled.merge_tree(X, sizes, spread)
+    return MergeTree(frozen(merges), frozen(costs))
 
 
-def _compiled_tree(X: Array, criterion: str, sizes: Array | None) -> MergeTree:
-    """Return the tree by the compiled kernels; of equal costs the order is that of mclust."""
-    rows = np.ascontiguousarray(X, np.float64)
-    sizes = np.empty(0) if sizes is None else np.ascontiguousarray(sizes, np.float64)
-    merges, costs = np.empty((len(X) - 1, 2), np.int64), np.empty(len(X) - 1)
-    # The spread of "VII"; the kernel takes zero for "EII".
-    spread = 0.0 if criterion == "EII" else spread_of(rows, sizes if len(sizes) else None)
-    kernels.merge_tree(rows, sizes, merges, costs, X.shape[1], spread)
-    return MergeTree(frozen(merges.astype(np.intp, copy=False)), frozen(costs))
-
-
-def _numpy_tree(X: Array, criterion: str, sizes: Array | None) -> MergeTree:
+def _numpy_tree(X: Array, spread: float, sizes: Array | None) -> MergeTree:
     """Return the tree from the matrix of all costs, which takes time of the third power of the rows."""
     n_samples = len(X)
     counts = np.ones(n_samples) if sizes is None else sizes.astype(np.float64)
-    means, scatters = X.astype(np.float64), np.zeros(n_samples)
-    spread = 0.0 if criterion == "EII" else spread_of(X, sizes)
+    means, scatters = X.copy(), np.zeros(n_samples)
 
     def term(counts: Array, scatters: Array) -> Array:
         return counts * np.log((scatters + spread) / counts) if spread else scatters

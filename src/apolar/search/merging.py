@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from apolar._core import compiled
 from apolar._core.arrays import Array, IndexArray, frozen
-from apolar._core.compiled import kernels
 from apolar._core.constants import MAX_LOG_RATIO, MIN_RATIO, ROWS_TOGETHER
 from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
@@ -74,18 +74,15 @@ class Densities:
         """
         before = np.log(np.maximum(self.total, MIN_RATIO))
         if self.row_stats is not None:
-            sums = np.empty(len(first))
-            kernels.merge_costs(
-                *(self.row_stats, self.weights, natural),
-                *(first.astype(np.int64, copy=False), second.astype(np.int64, copy=False)),
-                *(self.largest, self.total, self.parts, sums, len(self.row_stats)),
-            )
+            densities = self.largest, self.total, self.parts
+            rows = self.row_stats, self.weights
+            sums = compiled.merge_costs(rows, natural, (first, second), densities)
         else:
-            densities = self.total - self.parts[first] - self.parts[second]
+            merged = self.total - self.parts[first] - self.parts[second]
             # Rounding may leave a negative difference.
-            np.maximum(densities, 0.0, out=densities)
-            densities += self._relative(self._logits(natural))
-            sums = self._sum(np.log(np.maximum(densities, MIN_RATIO)))
+            np.maximum(merged, 0.0, out=merged)
+            merged += self._relative(self._logits(natural))
+            sums = self._sum(np.log(np.maximum(merged, MIN_RATIO)))
         return self.scale * (self._sum(before) - sums)
 
     def _sum(self, values: Array) -> Array:
@@ -134,12 +131,8 @@ def added_gains(
     if row_stats is not None:
         n_more = row_stats.shape[1] - len(density)
         padded = NO_WEIGHTS if weights is None else np.pad(weights, (0, n_more))
-        of_components, gains = np.empty(len(natural)), np.empty(len(natural))
-        kernels.added_gains(
-            *(row_stats, padded, natural, np.pad(density, (0, n_more)), of_components, gains),
-            *(len(row_stats), total_weight, SETTINGS.first_weight, n_steps),
-        )
-        return gains, of_components
+        numbers = total_weight, SETTINGS.first_weight, n_steps
+        return compiled.added_gains((row_stats, padded), natural, np.pad(density, (0, n_more)), *numbers)
     weights = (np.ones(len(density)) if weights is None else weights) / total_weight
     # The density of each component relative to that of the mixture, less one.
     ratio = data.row_logits(natural, compared)
@@ -163,7 +156,7 @@ def added_gains(
 
 def _row_stats(data: Problem, compared: slice) -> Array | None:
     """Return the statistics of some rows, and zeros up to a multiple of rows; None if NumPy is used."""
-    if kernels is None or data.is_wide or data.n_rows * data.n_stats > SETTINGS.kept_numbers:
+    if compiled.kernels is None or data.is_wide or data.n_rows * data.n_stats > SETTINGS.kept_numbers:
         return None
     whitened = data.whitened_rows()[:, compared]
     n_features, n_compared = whitened.shape
@@ -303,7 +296,7 @@ def merged_pairs(data: Problem, parameters: WhitenedParameters, n_pairs: int) ->
         return MergeCosts(data, parameters).cheapest_mergers(n_pairs)
     family, stats = data.family.untied, untied_stats(data, parameters)
     terms = family.merging_term(stats)
-    first, second = _pairs(len(stats))
+    first, second = _pairs(len(stats.counts))
     costs = family.merging_term(stats[first] + stats[second]) - terms[first] - terms[second]
     cheapest = [int(pair) for pair in np.argsort(costs, kind="stable")[:n_pairs]]
     return [

@@ -167,6 +167,28 @@ def monomial_values(points: Array, degree: int) -> Array:
     return values.T
 
 
+def power_derivatives(lower: Array, dim: int, degree: int) -> Array:
+    """Return the derivatives of the powers (xi_i . x)^degree by the coordinates of the points.
+
+    Parameters
+    ----------
+    lower : ndarray, shape (n_points, n_monomials(dim, degree - 1))
+        The values of all monomials of one degree less at the points, of any kind of numbers.
+    dim, degree : int
+        The degree is at least 1.
+
+    Returns
+    -------
+    derivatives : ndarray, shape (n_points, dim, n_monomials)
+        Compact coefficients.
+    """
+    where, counts = product_positions(dim, degree - 1, 1), exponents(dim, degree - 1) + 1
+    derivatives = np.zeros((len(lower), dim, n_monomials(dim, degree)), dtype=lower.dtype)
+    for j in range(dim):
+        derivatives[:, j, where[:, j]] = counts[:, j].astype(lower.dtype) * lower
+    return derivatives
+
+
 def sum_of_powers(weights: Array, points: Array, degree: int) -> Array:
     """Return the compact coefficients of sum_i w_i (xi_i . x)^degree.
 

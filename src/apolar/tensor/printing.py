@@ -49,13 +49,15 @@ class InText:
     raised = "{}^{}"
     bracketed = "({})"
     generator = "a{}"
+    index = r"\g<0>"
+    ratio = "{}/{}"
     root = "sqrt({})"
     imaginary = "1i"
     dots = " + ..."
     where = "; {roots}: roots of {polynomial}"
 
     def __init__(self, dim: int, variables: Sequence[str] | None = None, precision: int = 6) -> None:
-        self.names = self.variables(variable_names(dim, variables))
+        self.names = [re.sub(r"_?(\d+)", self.index, name) for name in variable_names(dim, variables)]
         self.precision = precision
         # What the generators of number fields are called, in the order in which they occur.
         self.generators: dict[Any, Any] = {}
@@ -64,7 +66,11 @@ class InText:
 
     def polynomial(self, terms: Mapping[tuple[int, ...], Any], n_hidden: int = 0) -> str:
         """Return a polynomial, from exponents to coefficients, with dots for terms that are hidden."""
-        return self.sum([self.product(c, self.monomial(key)) for key, c in terms.items()], n_hidden)
+        written = []
+        for key, coefficient in terms.items():
+            used = [self.power(name, e) for name, e in zip(self.names, key, strict=True) if e]
+            written.append(self.product(coefficient, self.juxtaposed.join(used)))
+        return self.sum(written, n_hidden)
 
     def powers(
         self,
@@ -96,15 +102,6 @@ class InText:
         return self.with_roots(self.sum(written, len(terms) - len(written)))
 
     # --- what they are made of ----------------------------------------------------------------
-
-    def variables(self, names: list[str]) -> list[str]:
-        """Return the names of the variables."""
-        return names
-
-    def monomial(self, exponents: Sequence[int]) -> str:
-        """Return a product of powers of the variables."""
-        used = zip(self.names, exponents, strict=True)
-        return self.juxtaposed.join(self.power(name, e) for name, e in used if e)
 
     def power(self, base: str, exponent: int) -> str:
         """Return a power."""
@@ -151,7 +148,9 @@ class InText:
 
     def fraction(self, value: Fraction) -> str:
         """Return a fraction."""
-        return str(value)
+        if value.denominator == 1:
+            return str(value.numerator)
+        return "-" * (value < 0) + self.ratio.format(abs(value.numerator), value.denominator)
 
     def approximate(self, value: complex) -> str:
         """Return a number in floating point."""
@@ -178,20 +177,12 @@ class InLatex(InText):
     raised = "{}^{{{}}}"
     bracketed = r"\left({}\right)"
     generator = r"\alpha_{{{}}}"
+    index = r"_{\1}"
+    ratio = r"\frac{{{}}}{{{}}}"
     root = r"\sqrt{{{}}}"
     imaginary = "i"
     dots = r" + \dots"
     where = r", \quad {roots} \text{{ roots of }} {polynomial}"
-
-    def variables(self, names: list[str]) -> list[str]:
-        """Return the names, with indices such as x_{1}."""
-        return [re.sub(r"_?(\d+)", r"_{\1}", name) for name in names]
-
-    def fraction(self, value: Fraction) -> str:
-        """Return a fraction."""
-        if value.denominator == 1:
-            return str(value.numerator)
-        return f"{'-' if value < 0 else ''}\\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
 
     def approximate(self, value: complex) -> str:
         """Return a number in floating point, with powers of ten as such."""

@@ -269,4 +269,4 @@ def test_bad_workbooks(write, said, monkeypatch):
     monkeypatch.setattr(formats, "MAX_UNPACKED", 10**6)
     with zipfile.ZipFile("bomb.xlsx", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("sheet.xml", bytes(10**6 + 1))
-    assert said("bomb.xlsx") == "bomb.xlsx unpacks to 1 MB, too much for a workbook. Save it as CSV."
+    assert said("bomb.xlsx") == "bomb.xlsx unpacks to 1.0 MB, too much for a workbook. Save it as CSV."

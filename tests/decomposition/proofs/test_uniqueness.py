@@ -24,9 +24,9 @@ def of_points(points, order):
 @pytest.mark.parametrize(
     ("dim", "order", "rank", "word"),
     [
-        (3, 3, 3, "linearly independent"),
-        (20, 3, 20, "linearly independent"),
-        (2, 5, 3, "linearly independent"),
+        (3, 3, 3, "Kruskal ranks"),
+        (20, 3, 20, "Kruskal ranks"),
+        (2, 5, 3, "Kruskal ranks"),
         (4, 3, 5, "Kruskal ranks"),  # Sylvester's pentahedron
         (6, 3, 8, "Kruskal ranks"),
         (3, 6, 8, "Kruskal ranks"),

@@ -79,8 +79,6 @@ class Column:
     name : str
     kind : str
         "numbers", "row numbers", "text", "dates", "true and false", "nothing", or the name of another type.
-    example : str
-        A cell that is not a number, if messages show one.
     problem : str
         Why the column cannot be read as numbers; empty if it can.
     is_misread : bool
@@ -89,7 +87,6 @@ class Column:
 
     name: str
     kind: str = "numbers"
-    example: str = ""
     problem: str = ""
     is_misread: bool = False
 
@@ -279,7 +276,12 @@ def _describe_text(
         kind = "true and false"
     is_misread = kind == "text" and all(re.match(WRITTEN_NUMBER, cell) for _, cell in wrong)
     problem = not_a_number(source, unit, wrong[0][0], name, wrong[0][1], decimal)
-    return Column(name, kind, wrong[0][1], problem, is_misread)
+    return Column(name, kind, problem, is_misread)
+
+
+def cell_place(source: str, unit: str, place: int, name: str) -> str:
+    """Return where a cell is."""
+    return f"{source}, {unit} {place:,}, column {quote(name)}"
 
 
 def not_a_number(source: str, unit: str, place: int, name: str, cell: str, decimal: str | None) -> str:
@@ -289,7 +291,7 @@ def not_a_number(source: str, unit: str, place: int, name: str, cell: str, decim
         sign = "comma, like the other numbers," if decimal == "," else "point"
         remedy = f"Write it with a decimal {sign} and without thousands separators"
     return (
-        f"{source}, {unit} {place:,}, column {quote(name)}: {quote(cell)} is not a number. "
+        f"{cell_place(source, unit, place, name)}: {quote(cell)} is not a number. "
         f"{remedy}, or exclude the column with --columns."
     )
 
@@ -362,12 +364,7 @@ def _choose_by_default(
             skipped.append(i)
     used, skipped = ([i for i in positions if i != label] for positions in (used, skipped))
     if not used:
-        others = [content.columns[i] for i in skipped]
-        examples = [f" such as {quote(column.example)}" if column.example else "" for column in others]
-        held = [
-            f"{quote(column.name)} {column.holds}{example}"
-            for column, example in zip(others, examples, strict=True)
-        ]
+        held = [f"{quote(content.columns[i].name)} {content.columns[i].holds}" for i in skipped]
         raise TableError(
             f"{content.name} has no numeric column: {join_list(held or ['it has only the label column'])}. "
             "Give a file with at least one column of numbers."

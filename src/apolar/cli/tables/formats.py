@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from apolar.cli.console import TableError, join_list, names_in, not_found, quote, shown_path, size_text
+from apolar.cli.console import TableError, join_list, not_found, quote, shown_path, size_text
 from apolar.cli.tables.columns import (
     SAMPLE_ROWS,
     Column,
@@ -272,8 +272,7 @@ def _recognise(name: str, suffix: str, head: bytes) -> str:
     by_suffix = _formats_by_suffix()
     is_archive = head.startswith(b"PK\x03\x04")
     if is_archive and suffix not in ("", *by_suffix):
-        remedy = "Save one table with numpy.save." if suffix == ".npz" else "Extract the table from it."
-        raise TableError(f"{name} is an archive, which cannot be read. {remedy}")
+        raise TableError(f"{name} is an archive, which cannot be read. Extract the table from it.")
     if suffix in by_suffix and not is_archive:
         return by_suffix[suffix]
     # A header of text may begin with the same letters, and a delimiter after them.
@@ -292,24 +291,18 @@ def expand_folders(source: Source | Sequence[Source]) -> list[Source]:
 
 def _tables_in(folder: Path) -> list[Path]:
     """Return the tables in a folder, in the order of their names; refuse several formats."""
-    names = sorted(name for name in names_in(folder) if not name.startswith((".", "~$")))
     formats = _formats_by_suffix()
-    by_format: dict[str, list[str]] = {}
-    for name in names:
-        ending = Path(re.sub(r"\.(gz|zst)$", "", name)).suffix.lower()
-        if ending in formats and (folder / name).is_file():
-            by_format.setdefault(formats[ending], []).append(name)
-    if not by_format:
-        listed = (
-            f" (it has {join_list([quote(name) for name in names], shown=3)})" if names else " (it is empty)"
-        )
-        raise TableError(f"No table in the folder {folder}{listed}. Give a folder of CSV files.")
-    if len(by_format) > 1:
-        shown = join_list([quote(tables[0]) for tables in by_format.values()])
-        pattern = folder / f"*{Path(next(iter(by_format.values()))[0]).suffix}"
+    found: dict[Path, str] = {}
+    for path in sorted(folder.iterdir()):
+        ending = Path(re.sub(r"\.(gz|zst)$", "", path.name)).suffix.lower()
+        if ending in formats and path.is_file() and not path.name.startswith((".", "~$")):
+            found[path] = formats[ending]
+    kinds = sorted(set(found.values()))
+    if not kinds:
+        raise TableError(f"No table in the folder {folder}: give a folder of CSV files.")
+    if len(kinds) > 1:
         raise TableError(
-            f"The folder {folder} has tables of several formats, such as {shown}: name the files, as in "
-            f"{pattern}."
+            f"The folder {folder} has tables of several formats, {join_list(kinds)}: name the files, as in "
+            f"{folder / '*.csv'}."
         )
-    (tables,) = by_format.values()
-    return [folder / name for name in tables]
+    return list(found)

@@ -122,12 +122,11 @@ def _wrong_encoding(file: TableInput, error: UnicodeDecodeError) -> TableError:
     with file.path.open("rb") as stored:
         lines = enumerate(io.TextIOWrapper(_decompress(stored), error.encoding, errors="replace"), start=1)
         number = next((number for number, line in lines if "\N{REPLACEMENT CHARACTER}" in line), 1)
-    byte, name = error.object[error.start], error.encoding
-    remedy = "Choose another encoding, or omit --encoding for UTF-8"
-    if name.startswith("utf-8"):
-        likely = "utf-16-le" if b"\0" in error.object[: error.start + 2] else "latin-1"
-        name, remedy = "UTF-8", f"Specify the encoding, such as --encoding {likely}"
-    return TableError(f"{file.name}, line {number:,}: byte {byte:#04x} is not {name} text. {remedy}.")
+    byte, encoding = error.object[error.start], error.encoding.upper()
+    return TableError(
+        f"{file.name}, line {number:,}: byte {byte:#04x} is not {encoding} text. Specify its encoding, "
+        "such as --encoding latin-1 or utf-16-le."
+    )
 
 
 # --- cells ----------------------------------------------------------------------------------------

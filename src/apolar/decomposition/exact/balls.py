@@ -1,4 +1,4 @@
-"""Arrays of balls of FLINT: numbers with bounds of all rounding, and sums of powers of them."""
+"""Arrays of balls of FLINT, numbers with bounds of all rounding, and linear algebra with them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.decomposition.exact.number_fields import load_flint, to_fmpq
 from apolar.tensor.coefficients import exact_multinomials
-from apolar.tensor.monomials import exponents, monomial_variables, n_monomials, positions, product_positions
 
 
 def to_balls(values: Any) -> Any:
@@ -72,32 +71,6 @@ def largest(balls: Iterable[Any]) -> Any:
 def upper_end(ball: Any) -> float:
     """Return a float that is no less than a real ball."""
     return float(np.nextafter(float(ball.upper()), np.inf))
-
-
-def power_values(points: Any, order: int) -> Any:
-    """Return the coefficients of the powers (v_i . x)^d, for an array of balls of shape (rank, dim)."""
-    dim, values = points.shape[1], points
-    # Monomials of one degree after the other: each is one of the degree before times its last variable.
-    for degree in range(2, order + 1):
-        variables = monomial_variables(dim, degree)
-        values = values[:, positions(variables[:, :-1], dim)] * points[:, variables[:, -1]]
-    return values
-
-
-def power_derivatives(weights: Any, points: Any, order: int) -> Any:
-    """Return the derivatives of sum_i w_i (v_i . x)^d by the points, for balls and an order of at least 2.
-
-    Returns
-    -------
-    derivatives : ndarray of arb or acb, shape (n_monomials, rank * dim)
-    """
-    rank, dim = points.shape
-    lower = weights[:, None] * power_values(points, order - 1)
-    derivatives = np.full((n_monomials(dim, order), rank, dim), 0 * lower[0, 0], dtype=object)
-    where, counts = product_positions(dim, order - 1, 1), exponents(dim, order - 1) + 1
-    for j in range(dim):
-        derivatives[where[:, j], :, j] = (lower * counts[:, j].astype(object)).T
-    return derivatives.reshape(len(derivatives), rank * dim)
 
 
 # --- linear algebra: approximations in floating point, and how good they are --------------------

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, svd
-from apolar.decomposition.exact.balls import midpoints, power_values, to_balls
+from apolar.decomposition.exact.balls import midpoints, to_balls
 from apolar.decomposition.exact.number_fields import load_flint
 from apolar.decomposition.terms import power_jacobian
 from apolar.decomposition.tuning import TUNING
-from apolar.tensor.monomials import multinomials, n_monomials, sum_of_powers
+from apolar.tensor.monomials import monomial_values, multinomials, n_monomials
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,7 @@ class MovingTerms:
 
     def residual(self, target: Any) -> Any:
         """Return what the sum of the terms, and the ratios that are held, lack: in floats or in balls."""
-        if self.points.dtype == object:
-            rest = target - self.weights @ power_values(self.points, self.order)
-        else:
-            rest = target - sum_of_powers(self.weights, self.points, self.order)
+        rest = target - self.weights @ monomial_values(self.points, self.order)
         ratios = [
             self.weights[i] * (ratio * self.points[i, self.pivots[i]] - self.points[i, j])
             for (i, j), ratio in self.held.items()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd, lcm
 from typing import Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
+from apolar._core.arrays import Array, unit_rows
 from apolar.decomposition.exact.number_fields import (
     AlgebraicNumber,
     ExactNumber,
@@ -25,10 +27,9 @@ from apolar.decomposition.exact.number_fields import (
 )
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor
-from apolar.tensor.monomials import monomial_variables, n_monomials, positions
+from apolar.tensor.monomials import monomial_values, n_monomials
 from apolar.tensor.printing import InText, Printed
 
-RATIONALS = NumberField((0, 1), 0j)
 # Digits before the decimal point of the coefficients of a linear form that is not rational.
 MAX_DIGITS = 6
 
@@ -74,7 +75,15 @@ class ExactWaring(Printed):
         """The number fields of the terms, each once, without the rationals."""
         terms = zip(self.weights, self.points, strict=True)
         found = (_field_of(weight, point) for weight, point in terms)
-        return tuple(dict.fromkeys(field for field in found if field is not RATIONALS))
+        return tuple(dict.fromkeys(field for field in found if field.degree > 1))
+
+    def in_order_of(self, points: Array) -> ExactWaring:
+        """Return the terms in the order of those, in floating point, that they are next to."""
+        own = np.array([[complex(c) for c in point] for point in self.points])
+        cosines = np.abs(unit_rows(own).conj() @ unit_rows(points).T)
+        _, order = linear_sum_assignment(-cosines.T)
+        weights, forms = tuple(self.weights[i] for i in order), tuple(self.points[i] for i in order)
+        return replace(self, weights=weights, points=forms)
 
     def to_tensor(self) -> SymmetricTensor:
         """Return the sum of the terms, with exact coefficients."""
@@ -94,7 +103,7 @@ class ExactWaring(Printed):
 
 def _field_of(weight: ExactNumber, point: tuple[ExactNumber, ...]) -> NumberField:
     fields = (number.field for number in (weight, *point) if isinstance(number, AlgebraicNumber))
-    return next(fields, RATIONALS)
+    return next(fields, NumberField((0, 1), 0j))
 
 
 def exact_sum(waring: ExactWaring) -> list[Any]:
@@ -134,12 +143,11 @@ def exact_sum(waring: ExactWaring) -> list[Any]:
 
 def powers_of_form(form: Sequence[Any], modulus: Any, order: int) -> list[Any]:
     """Return the coefficients T_a of (c . x)^d, for polynomials c in the generator of a field."""
-    dim, values = len(form), list(form)
-    for degree in range(2, order + 1):
-        variables = monomial_variables(dim, degree)
-        lower = positions(variables[:, :-1], dim)
-        values = [values[i] * form[j] % modulus for i, j in zip(lower, variables[:, -1], strict=True)]
-    return values
+    # Polynomials are sequences, which NumPy would take apart.
+    point = np.empty((1, len(form)), dtype=object)
+    for j, value in enumerate(form):
+        point[0, j] = value
+    return [value % modulus for value in monomial_values(point, order)[0]]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from math import log2
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
@@ -105,7 +104,7 @@ def _prove(
     residual = (SymmetricTensor.from_waring(terms.weights, terms.points, order) - form).norm() / form.norm()
     proof = prove_by_kernel(target, form.dim, order)
     if proof.exact is not None and proof.exact.rank == rank and residual <= TUNING.far:
-        return _in_order(replace(proof.exact, proved=True), terms.points)
+        return replace(proof.exact, proved=True).in_order_of(terms.points)
     if residual > TUNING.nearly_exact:
         known = f" It has rank {proof.rank_bound} or more." if proof.rank_bound > rank else ""
         raise ValueError(
@@ -188,20 +187,7 @@ def _recognise(
     except ValueError:
         found = False
     exact = replace(exact, proved=is_sum is None)
-    return (_in_order(exact, forms.astype(complex)) if found else None), []
-
-
-def _in_order(exact: ExactWaring, forms: Array) -> ExactWaring:
-    """Return exact terms in the order of those in floating point that they are next to."""
-    points = np.array([[complex(c) for c in point] for point in exact.points])
-    points = points / np.linalg.norm(points, axis=1, keepdims=True)
-    units = forms / np.linalg.norm(forms, axis=1, keepdims=True)
-    own, _ = linear_sum_assignment(-np.abs(points.conj() @ units.T).T)[::-1]
-    return replace(
-        exact,
-        weights=tuple(exact.weights[i] for i in own),
-        points=tuple(exact.points[i] for i in own),
-    )
+    return (exact.in_order_of(forms.astype(complex)) if found else None), []
 
 
 # --- numbers of many digits as exact ones ---------------------------------------------------

@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from apolar._core.arrays import Array, binary_exponent
 from apolar.decomposition.exact import ExactWaring
 from apolar.decomposition.exact.balls import (
     largest,
     norm,
-    power_values,
     to_balls,
     upper_end,
     weighting_roots,
@@ -29,6 +27,7 @@ from apolar.decomposition.terms import cluster_error
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.coefficients import MAX_BITS
+from apolar.tensor.monomials import monomial_values
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,7 @@ class TensorAndTerms:
     @property
     def rest(self) -> Any:
         """The coefficients less those of the sum of the terms, as balls."""
-        powers = power_values(to_balls(self.points), self.tensor.order)
+        powers = monomial_values(to_balls(self.points), self.tensor.order)
         return self.coefficients - self.balanced_weights @ powers
 
     @property
@@ -400,21 +399,15 @@ def distance_of_exact_terms(exact: ExactWaring, weights: Array, points: Array) -
 
     Distances are relative to the lengths of the points found.
     """
-    flint, order = load_flint(), exact.order
-    # Which term is which, and the nearest root of the quotient of the weights, in floating point.
-    scales = np.array([complex(weight) for weight in exact.weights])
-    vectors = np.array([[complex(c) for c in point] for point in exact.points])
-    roots = np.exp(2j * np.pi * np.arange(order) / order)
-    factors = (scales / weights[:, None]).astype(complex)[..., None] ** (1 / order) * roots
-    differences = factors[..., None] * vectors[None, :, None] - points[:, None, None]
-    distances = np.linalg.norm(differences, axis=-1) / np.linalg.norm(points, axis=1)[:, None, None]
-    balls = []
-    for i, j in zip(*linear_sum_assignment(distances.min(axis=2)), strict=True):
-        near = flint.acb(complex(factors[i, j, np.argmin(distances[i, j])]))
-        quotient = _ball(exact.weights[j]) / flint.acb(complex(weights[i]))
-        factor = near * (quotient / near**order).root(order)
-        moved = np.array([factor * _ball(c) for c in exact.points[j]])
-        balls.append(_relative_distance(moved, to_balls(points[i])))
+    flint, balls = load_flint(), []
+    exact = exact.in_order_of(points)
+    for weight, point, own_weight, form in zip(weights, points, exact.weights, exact.points, strict=True):
+        vector = np.array([complex(c) for c in form])
+        # The multiple of the exact point next to the one found, at its weight.
+        near = flint.acb(complex(np.vdot(vector, point) / np.vdot(vector, vector)))
+        quotient = _ball(own_weight) / flint.acb(complex(weight))
+        factor = near * (quotient / near**exact.order).root(exact.order)
+        balls.append(_relative_distance(np.array([factor * _ball(c) for c in form]), to_balls(point)))
     radius = upper_end(largest(balls))
     return radius if radius < TUNING.undetermined else None
 

@@ -19,14 +19,13 @@ from apolar._core.arrays import Array, IndexArray
 from apolar.decomposition.exact.number_fields import PRIME, load_flint, to_fmpq
 from apolar.tensor.monomials import monomial_variables
 
-# A square root of -1: g^((p - 1) / 4) for g = 2, which is not a square modulo this prime.
-IMAGINARY_UNIT = pow(2, (PRIME - 1) // 4, PRIME)
-
 
 def residues(array: Array) -> IndexArray:
     """Return floating-point numbers, real or complex, modulo the prime."""
     if np.iscomplexobj(array):
-        return (residues(array.real) + IMAGINARY_UNIT * residues(array.imag)) % PRIME
+        # A square root of -1: 2 is not a square modulo this prime.
+        root = pow(2, (PRIME - 1) // 4, PRIME)
+        return (residues(array.real) + root * residues(array.imag)) % PRIME
     mantissas, exponents = np.frexp(np.asarray(array, dtype=float))
     integers = np.ldexp(mantissas, 53).astype(np.int64) % PRIME
     distinct, where = np.unique(exponents - 53, return_inverse=True)

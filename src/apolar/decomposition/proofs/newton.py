@@ -37,7 +37,6 @@ from apolar.decomposition.exact.balls import (
     nearly_diagonal,
     norm,
     operator_norm,
-    power_derivatives,
     singular_values_below,
     stretch_of,
     to_balls,
@@ -48,6 +47,7 @@ from apolar.decomposition.exact.number_fields import load_flint
 from apolar.decomposition.proofs.flattenings import Flattening
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import n_monomials
+from apolar.tensor.monomials import monomial_values, power_derivatives
 
 # Equations on the kernels that are used, times the number of coefficients.
 ENOUGH_EQUATIONS = 3
@@ -125,8 +125,9 @@ class Linearisation:
             return None
         sizes = np.array([norm(point) for point in points])
         scales = midpoints(1 / (np.abs(weights) * sizes ** (order - 1)))
-        jacobian = power_derivatives(weights * scales, points, order)
-        jacobian = jacobian * weighting_roots(dim, order)[:, None]
+        lower = (weights * scales)[:, None] * monomial_values(points, order - 1)
+        derivatives = power_derivatives(lower, dim, order).reshape(n_unknowns, -1)
+        jacobian = (derivatives * weighting_roots(dim, order)).T
         basis = None
         square = jacobian
         if n_unknowns < n_equations:

@@ -27,17 +27,14 @@ from apolar._core.arrays import Array, IndexArray
 from apolar.decomposition.exact.number_fields import PRIME, load_flint
 from apolar.decomposition.proofs import modular
 from apolar.decomposition.proofs.flattenings import Flattening, flattenings
+from apolar.decomposition.ranks import generic_rank
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import n_monomials
-from apolar.tensor.monomials import exponents, product_positions
+from apolar.tensor.monomials import exponents, power_derivatives, product_positions
 
-# Alexander and Hirschowitz: (dim, order, rank) where sums of powers fill less than their parameters.
-DEFECTIVE = {(3, 4, 5), (4, 4, 9), (5, 4, 14), (5, 3, 7)}
 # (dim, order, rank) where generic sums of powers have two decompositions, of those with fewer parameters
 # than the tensor has coefficients.
 TWO_DECOMPOSITIONS = {(3, 6, 9), (4, 4, 8), (6, 3, 9)}
-# Equations beyond those that are needed: random ones are dependent only by chance.
-SPARE = 10
 
 
 def uniqueness(weights: Array, points: Array, order: int) -> tuple[bool | None, str]:
@@ -95,7 +92,7 @@ def _family(points: Array, order: int) -> str | None:
     size = n_monomials(dim, order)
     if rank * dim > size:
         return f"{rank} points have {rank * dim} coordinates, more than the {size} coefficients of the tensor"
-    if (dim, order, rank) in DEFECTIVE:
+    if rank * dim == size and rank < generic_rank(dim, order):
         return (
             f"sums of {rank} powers of degree {order} in {dim} variables have fewer dimensions than their "
             "parameters (Alexander and Hirschowitz)"
@@ -186,21 +183,17 @@ def kruskal_criterion(ranks: PowerRanks, order: int) -> str | None:
     words : str or None
     """
     n_points, dim = ranks.points.shape
-    half = (order - 1) // 2
-    if ranks.independent(half) and ranks.kruskal(order - 2 * half) >= 2:
-        return f"Kruskal's theorem: the powers of the points of degree {half} are linearly independent"
-    for smallest, middle in combinations_with_replacement(range(1, order - 1), 2):
-        largest = order - smallest - middle
-        if largest < middle:
+    splits = combinations_with_replacement(range(1, order - 1), 2)
+    degrees = ((a, b, order - a - b) for a, b in splits if order - a - b >= b)
+    # The powers of a high degree are independent, mostly, which is faster to see than minors are counted.
+    for split in sorted(degrees, reverse=True):
+        if sum(min(n_points, n_monomials(dim, degree)) for degree in split) < 2 * n_points + 2:
             continue
-        degrees = (smallest, middle, largest)
-        if sum(min(n_points, n_monomials(dim, degree)) for degree in degrees) < 2 * n_points + 2:
-            continue
-        kruskal = [ranks.kruskal(degree) for degree in degrees]
+        kruskal = [ranks.kruskal(degree) for degree in split]
         if min(kruskal) > 0 and sum(kruskal) >= 2 * n_points + 2:
             return (
-                f"Kruskal's theorem: powers of the points of degree {smallest}, {middle} and {largest} have "
-                f"Kruskal ranks of at least {kruskal[0]}, {kruskal[1]} and {kruskal[2]}"
+                "Kruskal's theorem: powers of the points of degree {}, {} and {} have Kruskal ranks of at "
+                "least {}, {} and {}".format(*split, *kruskal)
             )
     return None
 
@@ -329,13 +322,8 @@ def smoothness_criterion(ranks: PowerRanks, order: int) -> str | None:
 def tangents(points: IndexArray, order: int) -> IndexArray:
     """Return the tangents v^(d - 1) x_j of the terms at residues, shape (rank * dim, n_monomials)."""
     rank, dim = points.shape
-    lower = modular.power_values(points, order - 1)
-    where = product_positions(dim, order - 1, 1)
-    powers = exponents(dim, order - 1) + 1
-    rows = np.zeros((rank, dim, n_monomials(dim, order)), dtype=np.int64)
-    for j in range(dim):
-        rows[:, j, where[:, j]] = powers[:, j] * lower % PRIME
-    return rows.reshape(rank * dim, -1)
+    derivatives = power_derivatives(modular.power_values(points, order - 1), dim, order)
+    return derivatives.reshape(rank * dim, -1) % PRIME
 
 
 def _is_smooth(points: IndexArray, order: int, flattening: Flattening) -> bool:
@@ -349,13 +337,13 @@ def _is_smooth(points: IndexArray, order: int, flattening: Flattening) -> bool:
         return False
     left = modular.kernel(matrix.T)
     size = n_monomials(dim, order)
-    n_equations = size - rank * dim + SPARE
+    n_equations = size - rank * dim
     rows, columns = np.nonzero(signs)
     if n_equations * len(rows) > TUNING.proof_work:
         return False
     where, signs = flattening.positions[rows, columns], signs[rows, columns]
     rng = np.random.default_rng(0)
-    # Random elements of both kernels: as many equations as are needed.
+    # Random elements of both kernels: as many equations as are needed, which are dependent only by chance.
     lefts = modular.product(rng.integers(PRIME, size=(n_equations, len(left))), left)
     rights = modular.product(rng.integers(PRIME, size=(n_equations, len(right))), right)
     equations = np.zeros((n_equations, size), dtype=np.int64)

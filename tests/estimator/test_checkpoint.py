@@ -1,0 +1,360 @@
+"""Checkpoints: what they hold on the way and at the end, how fits go on from them, and what is refused."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import apolar
+from apolar import GaussianMixture
+from apolar.estimator import model_files
+
+
+def overlapping(n=600, seed=0):
+    """Return rows of three components that overlap: EM needs many passes."""
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((3 * n, 2)) + np.repeat([[0.0, 0], [2, 0], [4, 0]], n, axis=0)
+
+
+X = overlapping()
+# Without a prior, what EM raises is the likelihood.
+PARAMETERS = {"init_params": "kmeans", "prior": None, "random_state": 0, "n_threads": 1}
+
+
+def mixture(n_components=3, **parameters):
+    return GaussianMixture(n_components, **PARAMETERS | parameters)
+
+
+class Unread:
+    """Rows that must not be read."""
+
+    def __iter__(self):
+        raise AssertionError("the rows were read")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "fit.npz"
+
+
+@pytest.fixture
+def files(monkeypatch):
+    """The models that the checkpoint holds, read after each write."""
+    models, save = [], model_files.save_model
+
+    def saved(model, path, *state, **changed):
+        save(model, path, *state, **changed)
+        models.append(GaussianMixture.load(path))
+
+    monkeypatch.setattr(model_files, "save_model", saved)
+    return models
+
+
+def test_the_file_is_a_model_on_the_way(path, files):
+    model = mixture(checkpoint=path).fit(pd.DataFrame(X, columns=["a", "b"]))
+    *passes, last = files
+    numbers = [file.n_iter_ for file in passes]
+    assert numbers[0] == 1
+    assert all(number % 5 == 1 for number in numbers)
+    assert len(numbers) > 0.5 * model.n_iter_ / 5
+    for file in passes:
+        assert not file.converged_
+        assert "Checkpoint after pass" in file.message_
+        assert "warm_start=True" in file.message_
+        assert len(file.lower_bounds_) == file.n_iter_
+        assert list(file.feature_names_in_) == ["a", "b"]
+        assert np.all(np.diff(file.weights_) <= 0)
+    assert np.all(np.diff([file.lower_bound_ for file in files]) >= 0)
+    scored = passes[1].score(pd.DataFrame(X, columns=["a", "b"]))
+    assert passes[1].lower_bound_ == pytest.approx(scored, abs=1e-9)
+    # At the end it is what `save` writes.
+    assert last.converged_
+    assert (last.n_iter_, last.start_, last.message_) == (model.n_iter_, model.start_, model.message_)
+    np.testing.assert_array_equal(last.means_, model.means_)
+    assert last.lower_bounds_ == model.lower_bounds_
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_a_checkpoint_changes_nothing_in_the_fit(path):
+    plain, written = mixture().fit(X), mixture(checkpoint=str(path), checkpoint_every=1).fit(X)
+    np.testing.assert_array_equal(written.means_, plain.means_)
+    assert written.n_iter_ == plain.n_iter_
+
+
+def test_the_order_of_the_user_is_kept(path, files):
+    # The first label has the fewest rows.
+    labels = np.repeat([0, 1, 2], [100, 500, 1200])
+    model = mixture(init_params=labels, checkpoint=path, max_iter=20)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X)
+    assert len(files) >= 4
+    for file in files:
+        np.testing.assert_allclose(file.means_[0], X[labels == 0].mean(axis=0), atol=0.5)
+        # Labels are as long as the table, and are left out.
+        assert file.init_params == "auto"
+
+
+def test_several_runs_keep_the_best(path, files, monkeypatch):
+    seen = []
+    called = model_files.Checkpoint.__call__
+
+    def recording(self, fit, state_of):
+        seen.append(fit)
+        return called(self, fit, state_of)
+
+    monkeypatch.setattr(model_files.Checkpoint, "__call__", recording)
+    model = mixture(init_params="random", n_init=3, checkpoint=path, checkpoint_every=1).fit(X)
+    starts = [i for i, fit in enumerate(seen) if fit.n_iter == 1 and (i == 0 or seen[i - 1] is not fit)]
+    assert len(starts) == 3
+    # Each run began with something worse than what there was.
+    for start in starts[1:]:
+        assert seen[start].log_likelihood < max(fit.log_likelihood for fit in seen[:start]) - 10
+    assert np.all(np.diff([file.lower_bound_ for file in files]) >= -1e-12)
+    assert files[-1].lower_bound_ == model.lower_bound_
+
+
+def test_a_fit_that_stops_at_max_iter_leaves_its_end(path):
+    # Even where the warning is an error, as it is here.
+    with pytest.raises(ConvergenceWarning):
+        mixture(checkpoint=path, max_iter=8).fit(X)
+    assert "max_iter" in GaussianMixture.load(path).message_
+
+
+def test_only_files_are_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="no regular file"):
+        mixture(checkpoint=pipe).fit(X)
+    with pytest.raises(OSError, match="no regular file"):
+        mixture().fit(X).save(pipe)
+    assert pipe.is_fifo()
+    (tmp_path / "link.npz").symlink_to(tmp_path / "real.npz")
+    mixture(checkpoint=tmp_path / "link.npz").fit(X)
+    assert (tmp_path / "link.npz").is_symlink()
+    assert GaussianMixture.load(tmp_path / "real.npz").converged_
+
+
+@pytest.mark.parametrize("error", [OSError("No space left on device"), ValueError("too small")])
+@pytest.mark.parametrize("last", [3, 10**6])
+def test_a_write_that_fails_is_warned_of_once_and_the_fit_goes_on(path, monkeypatch, error, last):
+    calls, save = [], model_files.save_model
+
+    def fails(model, path, *state, **changed):
+        calls.append(path)
+        if 2 <= len(calls) <= last:
+            raise error
+        save(model, path, *state, **changed)
+
+    monkeypatch.setattr(model_files, "save_model", fails)
+    with pytest.warns(UserWarning, match=f"fit.npz could not be written: {error}.*goes on") as caught:
+        model = mixture(checkpoint=path).fit(X)
+    assert len(caught) == 1
+    assert model.converged_
+    assert len(calls) > 4
+    assert GaussianMixture.load(path).converged_ == (last == 3)
+
+
+def test_a_loaded_model_writes_no_files(path, tmp_path):
+    model = mixture(checkpoint=path, checkpoint_every=2, warm_start=True).fit(X)
+    assert GaussianMixture.load(path).warm_start is True
+    mixture(warm_start=path, checkpoint=pathlib.Path(path)).fit(X).save(tmp_path / "saved.npz")
+    for loaded in (GaussianMixture.load(path), GaussianMixture.load(tmp_path / "saved.npz")):
+        assert loaded.checkpoint is None
+        assert loaded.warm_start is False
+        before = path.read_bytes()
+        loaded.fit(X)
+        assert path.read_bytes() == before
+    assert model.checkpoint == path
+
+
+SCRIPT = """
+import os, sys, time
+import numpy as np
+from apolar import GaussianMixture
+
+rows, path, n_passes = sys.argv[1], sys.argv[2], int(sys.argv[3])
+
+class Chunks:
+    X = np.load(rows)
+
+    def __iter__(self):
+        # When so many passes are in the file, it hangs in the middle of the rows.
+        yield self.X[:700]
+        if os.path.exists(path) and GaussianMixture.load(path).n_iter_ >= n_passes:
+            time.sleep(600)
+        yield self.X[700:]
+
+GaussianMixture(
+    3, init_params="kmeans", prior=None, random_state=0, n_threads=1, checkpoint=path, warm_start=True
+).fit(Chunks())
+"""
+
+
+def test_a_fit_that_is_killed_goes_on(path, tmp_path):
+    chunks = [X[:700], X[700:]]
+    whole = mixture().fit(chunks)
+    n_passes = 3 * whole.n_iter_ // 4
+    assert n_passes > 30
+    np.save(tmp_path / "rows.npy", X)
+    arguments = [str(tmp_path / "rows.npy"), str(path), str(n_passes)]
+    child = subprocess.Popen([sys.executable, "-c", SCRIPT, *arguments], stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 120
+        while not (path.exists() and GaussianMixture.load(path).n_iter_ >= n_passes):
+            assert child.poll() is None, child.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        child.kill()
+        child.communicate()
+    assert child.returncode != 0
+    left = GaussianMixture.load(path)
+    assert not left.converged_
+    assert left.lower_bound_ < whole.lower_bound_
+    model = mixture(checkpoint=path, warm_start=True).fit(chunks)
+    assert (model.start_, model.converged_) == ("warm start", True)
+    assert model.n_iter_ < 0.6 * whole.n_iter_
+    # Each of the two may leave tol to gain.
+    assert model.lower_bound_ * len(X) == pytest.approx(whole.lower_bound_ * len(X), abs=2 * whole.tol)
+    np.testing.assert_allclose(model.weights_, whole.weights_, atol=0.02)
+    assert GaussianMixture.load(path).converged_
+
+
+def test_the_same_object_goes_on_after_an_interrupt(path):
+    class Interrupted(list):
+        left = 40
+
+        def __iter__(self):
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+            return super().__iter__()
+
+    rows = Interrupted([X[:700], X[700:]])
+    model = mixture(checkpoint=path, warm_start=True, checkpoint_every=1)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(rows)
+    before = GaussianMixture.load(path)
+    assert 1 < before.n_iter_ < 40
+    assert model.fit(rows).start_ == "warm start"
+    assert model.lower_bounds_[0] == pytest.approx(before.lower_bound_, abs=1e-9)
+
+
+def test_a_finished_file_is_finished_soon(path):
+    first = mixture(checkpoint=path, warm_start=True).fit(X)
+    again = mixture(checkpoint=path, warm_start=True, n_init=3).fit(X)
+    assert first.start_ == "kmeans"
+    assert again.start_ == "warm start"
+    assert again.n_iter_ < first.n_iter_ / 2
+    # Without warm_start it is replaced.
+    afresh = mixture(checkpoint=path, max_iter=1, init_params="random")
+    with pytest.warns(ConvergenceWarning):
+        afresh.fit(X)
+    assert afresh.start_ == "random"
+    assert GaussianMixture.load(path).start_ == "random"
+
+
+def test_a_path_is_a_warm_start(tmp_path):
+    model = mixture().fit(X)
+    order = [2, 0, 1]
+    for name in ("weights_", "means_", "covariances_"):
+        setattr(model, name, getattr(model, name)[order])
+    model.save(tmp_path / "model.npz")
+    for place in (tmp_path / "model.npz", str(tmp_path / "model.npz")):
+        again = mixture(warm_start=place).fit(X)
+        assert again.start_ == "warm start"
+        # In the order of the file, as with a start that is given; also if something else has been fitted.
+        np.testing.assert_allclose(again.means_, model.means_, atol=0.1)
+        again.set_params(n_components=2, warm_start=False).fit(X)
+        again.set_params(n_components=3, warm_start=place).fit(X)
+        assert again.start_ == "warm start"
+    # A fit that was killed ends in the order in which it would have ended.
+    went_on = mixture(warm_start=True, checkpoint=tmp_path / "model.npz").fit(X)
+    assert went_on.start_ == "warm start"
+    assert np.all(np.diff(went_on.weights_) <= 0)
+
+
+def test_a_fitted_mixture_wins_over_the_file(path):
+    mixture(2).fit(X).save(path)
+    model = mixture(warm_start=True).fit(X)
+    model.set_params(checkpoint=path).fit(X)
+    assert model.start_ == "warm start"
+    assert GaussianMixture.load(path).n_components == 3
+    # One of another family starts afresh, as without a file.
+    assert model.set_params(covariance_type="diag").fit(X).start_ == "kmeans"
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_rows_are_read(tmp_path, monkeypatch):
+    with pytest.raises(FileNotFoundError, match="no folder .*missing to save fit.npz to: make it"):
+        mixture(checkpoint=tmp_path / "missing" / "fit.npz").fit(Unread())
+    with pytest.raises(IsADirectoryError, match="is a folder: give the path of a file in it"):
+        mixture(checkpoint=tmp_path).fit(Unread())
+
+    def refused(**_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refused)
+    with pytest.raises(PermissionError, match=r"cannot be written to \(Permission denied\): give checkpoint"):
+        mixture(checkpoint=tmp_path / "fit.npz").fit(Unread())
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_path_without_a_file_is_refused(tmp_path):
+    for place in (tmp_path / "none.npz", str(tmp_path / "none.npz"), ""):
+        with pytest.raises(FileNotFoundError, match="no file .* to start from.* warm_start=True continues"):
+            mixture(warm_start=place).fit(X)
+
+
+@pytest.mark.parametrize("by_path", [True, False])
+@pytest.mark.parametrize(
+    ("parameters", "columns", "in_file", "asked"),
+    [
+        ({"n_components": 2}, 2, "n_components=3", "n_components=2"),
+        ({"covariance_type": "VVI"}, 2, "covariance_type='full'", "covariance_type='diag'"),
+        ({}, 1, "2 columns", "1 columns"),
+    ],
+)
+def test_a_file_of_another_mixture_is_refused(path, by_path, parameters, columns, in_file, asked):
+    mixture(max_iter=0).fit(X).save(path)
+    before = path.read_bytes()
+    start = {"warm_start": path} if by_path else {"warm_start": True, "checkpoint": path}
+    message = f"fit.npz holds .*{in_file}.*, but this estimator has .*{asked}.*Delete the file .* or change"
+    with pytest.raises(ValueError, match=message):
+        mixture(**start, **parameters).fit(X[:, :columns])
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_file_is_not_passed_over(path):
+    mixture(max_iter=0).fit(X).save(path)
+    part = path.read_bytes()[:-40]
+    path.write_bytes(part)
+    for start in ({"warm_start": path}, {"warm_start": True, "checkpoint": path}):
+        with pytest.raises(ValueError, match="is damaged"):
+            mixture(**start).fit(X)
+    assert path.read_bytes() == part
+    # Unless nobody asks for what is in it.
+    assert mixture(checkpoint=path).fit(X).converged_
+    assert GaussianMixture.load(path).converged_
+
+
+def test_a_file_cannot_say_where_to_write(path):
+    mixture(max_iter=0).fit(X).save(path)
+    with np.load(path) as file:
+        text = str(file["parameters"])
+    arrays = apolar._core.files.load_arrays(
+        path, apolar.estimator.model_files.MODEL_FORMAT, apolar.estimator.model_files.MODEL_VERSION, "a model"
+    )
+    arrays["parameters"] = np.array(re.sub('"checkpoint": null', '"checkpoint": "x"', text))
+    apolar._core.files.save_arrays(
+        path, apolar.estimator.model_files.MODEL_FORMAT, apolar.estimator.model_files.MODEL_VERSION, arrays
+    )
+    with pytest.raises(ValueError, match="checkpoint must be one that files can hold"):
+        GaussianMixture.load(path)

@@ -1,0 +1,453 @@
+"""Saved mixtures: what comes back, what is refused, and that no file is half written."""
+
+import json
+import os
+import pickle
+import stat
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import apolar
+from apolar import GaussianMixture, MomentSketch, Prior
+from apolar._core.files import load_arrays, save_arrays
+from apolar.estimator import model_files
+from apolar.estimator.inputs import constraints
+from mixtures import FAMILY_NAMES
+
+RNG = np.random.default_rng(0)
+X = np.concatenate([RNG.standard_normal((40, 3)) * [1, 2, 0.5] + shift for shift in (0, 3)])
+NEW = RNG.standard_normal((200, 3)) * 3
+KINDS = tuple(FAMILY_NAMES)
+
+
+def fit(kind="full", **parameters):
+    parameters = {"init_params": "kmeans", "random_state": 0, "n_threads": 1} | parameters
+    return GaussianMixture(2, covariance_type=kind, **parameters).fit(X)
+
+
+def is_same_model(first, second):
+    """Whether two models are equal, types and all, and say the same of rows, bit for bit."""
+    names = {name for name in vars(first) if name.endswith("_")}
+    assert names == {name for name in vars(second) if name.endswith("_")} >= {"weights_", "message_"}
+    for name in names:
+        a, b = getattr(first, name), getattr(second, name)
+        assert type(a) is type(b), name
+        np.testing.assert_array_equal(a, b, err_msg=name)
+        if isinstance(a, list):
+            assert [type(value) for value in a] == [type(value) for value in b]
+    for method in ("predict", "predict_proba", "score_samples"):
+        assert getattr(first, method)(NEW).tobytes() == getattr(second, method)(NEW).tobytes()
+    return True
+
+
+def rewrite_arrays(path, **changes):
+    """Rewrite a model file with some arrays changed, under a checksum that fits."""
+    arrays = load_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION, "a model")
+    for name, value in changes.items():
+        arrays[name] = np.asarray(value)
+    save_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION, arrays)
+
+
+def rewrite_parameters(path, **changes):
+    arrays = load_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION, "a model")
+    rewrite_arrays(path, parameters=json.dumps(json.loads(str(arrays["parameters"])) | changes))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fit()
+
+
+@pytest.fixture
+def path(tmp_path, model):
+    model.save(tmp_path / "a.model")
+    return tmp_path / "a.model"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_round_trip_is_exact(tmp_path, kind):
+    saved = fit(kind)
+    saved.save(tmp_path / "a.model")
+    loaded = GaussianMixture.load(tmp_path / "a.model")
+    assert is_same_model(saved, loaded)
+    assert loaded.get_params() == saved.get_params()
+    assert not hasattr(loaded, "feature_names_in_")
+    assert os.listdir(tmp_path) == ["a.model"]
+    loaded.save(tmp_path / "b.model")
+    assert is_same_model(saved, GaussianMixture.load(str(tmp_path / "b.model")))
+
+
+def test_every_parameter_is_checked():
+    assert set(constraints()) == set(GaussianMixture().get_params())
+
+
+def test_names_of_columns_come_back(tmp_path):
+    frame = pd.DataFrame(X, columns=["größe", "b", "c"])
+    saved = GaussianMixture(2, init_params="kmeans", random_state=0, n_threads=1).fit(frame)
+    saved.save(tmp_path / "a.model")
+    loaded = GaussianMixture.load(tmp_path / "a.model")
+    assert loaded.feature_names_in_.dtype == object
+    np.testing.assert_array_equal(loaded.feature_names_in_, saved.feature_names_in_)
+    np.testing.assert_array_equal(loaded.predict(frame), saved.predict(frame))
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(frame.rename(columns={"b": "d"}))
+
+
+def test_parameters_come_back(tmp_path):
+    labels = np.repeat([0, 1], 40)
+    saved = fit(
+        "VVI",
+        init_params=labels,
+        prior=Prior(shrinkage=np.float32(0.5), scale=0.1),
+        tol=np.float64(1e-4),
+        max_iter=np.int64(50),
+        warm_start=True,
+        verbose=False,
+    ).set_params(weights_init=np.array([0.1, 0.9]))
+    saved.save(tmp_path / "a.model")
+    loaded = GaussianMixture.load(tmp_path / "a.model")
+    assert is_same_model(saved, loaded)
+    assert loaded.init_params == labels.tolist()
+    assert loaded.prior == saved.prior
+    assert (loaded.tol, loaded.max_iter, loaded.weights_init) == (1e-4, 50, [0.1, 0.9])
+    assert loaded.set_params(weights_init=None, warm_start=False).fit(X).converged_
+
+
+def test_what_a_file_cannot_hold_is_left_out(tmp_path):
+    saved = fit(init_params=lambda X, r, rng: np.arange(len(X)) % r, random_state=np.random.default_rng(0))
+    saved.save(tmp_path / "a.model")
+    loaded = GaussianMixture.load(tmp_path / "a.model")
+    assert is_same_model(saved, loaded)
+    assert (loaded.init_params, loaded.random_state) == ("auto", None)
+
+
+def test_a_stream_goes_on_after_loading(tmp_path):
+    saved = GaussianMixture(2, random_state=0, n_threads=1).partial_fit(X)
+    saved.save(tmp_path / "a.model")
+    loaded = GaussianMixture.load(tmp_path / "a.model")
+    assert is_same_model(saved, loaded)
+    assert loaded.partial_fit(X).n_samples_seen_ == 2 * len(X)
+
+
+def test_a_parameter_that_is_not_named_has_its_default(path):
+    arrays = load_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION, "a model")
+    parameters = json.loads(str(arrays["parameters"]))
+    del parameters["n_threads"], parameters["init_params"]
+    rewrite_arrays(path, parameters=json.dumps(parameters))
+    loaded = GaussianMixture.load(path)
+    assert (loaded.n_threads, loaded.init_params) == (None, "auto")
+
+
+def test_an_unfitted_model_is_not_saved(tmp_path):
+    with pytest.raises(NotFittedError):
+        GaussianMixture(2).save(tmp_path / "a.model")
+    half = GaussianMixture(2)
+    half.n_features_in_ = 3
+    with pytest.raises(NotFittedError):
+        half.save(tmp_path / "a.model")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_components": 3}, r"weights_ must be float64 of shape \(3,\)"),
+        ({"covariance_type": "tied"}, "was not fitted with covariance_type=.tied."),
+        ({"init_params": np.array([object()])}, "Circular reference|JSON"),
+        ({"means_init": [[np.nan] * 3] * 2}, "not JSON compliant"),
+        ({"random_state": "seed"}, "random_state"),
+    ],
+)
+def test_a_model_that_could_not_be_read_is_not_saved(tmp_path, parameters, message):
+    saved = fit().set_params(**parameters)
+    with pytest.raises(ValueError, match=f"cannot be saved: .*{message}.* fit it again"):
+        saved.save(tmp_path / "a.model")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_a_failed_save_leaves_no_file_and_keeps_the_old_one(path, monkeypatch, error):
+    before = path.read_bytes()
+
+    def fails(file, **_arrays):
+        file.write(b"half")
+        raise error
+
+    monkeypatch.setattr(np, "savez", fails)
+    for place in (path, path.with_name("new.model")):
+        with pytest.raises(error):
+            fit("diag").save(place)
+    assert os.listdir(path.parent) == ["a.model"]
+    assert path.read_bytes() == before
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(path, model, monkeypatch):
+    events = []
+    fsync, move = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: events.append("fsync") or fsync(file))
+    monkeypatch.setattr(os, "replace", lambda *paths: events.append("replace") or move(*paths))
+    model.save(path)
+    assert events == ["fsync", "replace"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of files")
+@pytest.mark.parametrize("mode", [0o600, 0o664, 0o444])
+def test_the_permissions_of_a_file_that_is_replaced_stay(path, model, monkeypatch, mode):
+    part_modes, savez = [], np.savez
+
+    def written(file, **arrays):
+        part_modes.append(stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+        savez(file, **arrays)
+
+    monkeypatch.setattr(np, "savez", written)
+    checkpointed = GaussianMixture(2, checkpoint=path, random_state=0)
+    for write in (model.save, MomentSketch(3).update(X).save, lambda _: checkpointed.fit(X)):
+        path.chmod(mode)
+        write(path)
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+    # Nobody else can read what replaces a file while it is written.
+    assert set(part_modes) == {0o600}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_devices_and_pipes_are_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for endless in ("/dev/zero", tmp_path / "pipe"):
+        with pytest.raises(ValueError, match="not a Gaussian mixture of apolar: it is a device or a pipe"):
+            GaussianMixture.load(endless)
+        with pytest.raises(ValueError, match="not a moment sketch: it is a device or a pipe"):
+            MomentSketch.load(endless)
+        with pytest.raises(ValueError, match="a device or a pipe"):
+            GaussianMixture(2, warm_start=str(endless)).fit(X)
+
+
+def test_folders_and_missing_files(tmp_path, model):
+    with pytest.raises(FileNotFoundError, match="There is no folder"):
+        model.save(tmp_path / "missing" / "a.model")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="folder"):
+        model.save(tmp_path / "folder")
+    with pytest.raises(FileNotFoundError):
+        GaussianMixture.load(tmp_path / "missing.model")
+    with pytest.raises((IsADirectoryError, PermissionError)):
+        GaussianMixture.load(tmp_path / "folder")
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_every_damaged_byte_is_noticed_or_harmless(path, model):
+    whole = path.read_bytes()
+    refused = 0
+    for place in range(0, len(whole), 37):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+        try:
+            loaded = GaussianMixture.load(path)
+        except ValueError:
+            refused += 1
+        else:
+            np.testing.assert_array_equal(loaded.covariances_, model.covariances_)
+            np.testing.assert_array_equal(loaded.means_, model.means_)
+            assert loaded.get_params() == model.get_params()
+    assert refused > 10
+
+
+def test_a_truncated_file_is_refused(path):
+    whole = path.read_bytes()
+    for length in (0, 1, 30, len(whole) // 2, len(whole) - 30, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match="or is damaged: .* Make the file again"):
+            GaussianMixture.load(path)
+
+
+def test_a_wrong_checksum_is_refused(path):
+    with np.load(path) as file:
+        arrays = dict(file)
+    np.savez(path.with_suffix(".npz"), **arrays | {"means_": arrays["means_"] + 1})
+    with pytest.raises(ValueError, match="checksum does not fit"):
+        GaussianMixture.load(path.with_suffix(".npz"))
+    # The same bytes as another type.
+    np.savez(path.with_suffix(".npz"), **arrays | {"means_": arrays["means_"].view(np.int64)})
+    with pytest.raises(ValueError, match="checksum does not fit"):
+        GaussianMixture.load(path.with_suffix(".npz"))
+    del arrays["checksum"]
+    np.savez(path.with_suffix(".npz"), **arrays)
+    with pytest.raises(ValueError, match="checksum does not fit"):
+        GaussianMixture.load(path.with_suffix(".npz"))
+
+
+class Trap:
+    """Leaves a trace if it is ever unpickled."""
+
+    sprung = False
+
+    @staticmethod
+    def spring():
+        Trap.sprung = True
+
+    def __reduce__(self):
+        return Trap.spring, ()
+
+
+def test_pickles_are_never_opened(path):
+    trap = np.array([Trap()], dtype=object)
+    with np.load(path) as file:
+        arrays = dict(file)
+    np.savez(path.with_suffix(".npz"), **arrays | {"means_": trap})
+    with pytest.raises(ValueError, match="Object arrays cannot be loaded"):
+        GaussianMixture.load(path.with_suffix(".npz"))
+    path.write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(ValueError, match="not a zip file"):
+        GaussianMixture.load(path)
+    with pytest.raises(ValueError, match="cannot be stored"):
+        save_arrays(path, "format", 1, {"a": trap})
+    assert not Trap.sprung
+
+
+def test_other_files_are_refused(path):
+    apolar.MomentSketch(3).update(X).save(path)
+    with pytest.raises(ValueError, match="it says that it is 'apolar moment sketch'. Pass another"):
+        GaussianMixture.load(path)
+    np.savez(path.with_suffix(".npz"), a=X)
+    with pytest.raises(ValueError, match="does not say what it is"):
+        GaussianMixture.load(path.with_suffix(".npz"))
+    save_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION + 1, {})
+    with pytest.raises(
+        ValueError, match=f"version {model_files.MODEL_VERSION + 1}; .* release that wrote it"
+    ):
+        GaussianMixture.load(path)
+    save_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION, {"parameters": np.array("{}")})
+    with pytest.raises(ValueError, match="it has no apolar, .*weights_"):
+        GaussianMixture.load(path)
+
+
+def npy(shape, data=b"", descr="<f8"):
+    header = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data
+
+
+def test_files_that_would_fill_the_memory_are_refused(path):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("means_.npy", npy((2**17,), bytes(2**20)))
+    with pytest.raises(ValueError, match="compressed"):
+        GaussianMixture.load(path)
+    for shape in [(2**40,), (2**40, 2**40), (-1,)]:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("means_.npy", npy(shape))
+        with pytest.raises(ValueError, match="is damaged"):
+            GaussianMixture.load(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("means_.npy", npy((1,), bytes(8)))
+        archive.filelist[0].file_size = 2**33
+    with pytest.raises(ValueError, match="larger than the file"):
+        GaussianMixture.load(path)
+
+
+def test_two_arrays_of_one_name_are_refused(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.npy", npy((1,), bytes(8)))
+        archive.writestr("a", npy((1,), bytes(8)))
+    with pytest.raises(ValueError, match="of one name"):
+        GaussianMixture.load(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"weights_": [0.5, 0.3, 0.2]}, "weights_ must be float64 of shape"),
+        ({"weights_": [1.5, -0.5]}, "must not be negative"),
+        ({"weights_": [0.5, 0.6]}, "add up to one"),
+        ({"weights_": [np.nan, 0.5]}, "NaN"),
+        ({"weights_": ["a", "b"]}, "weights_ must be float64"),
+        ({"means_": np.zeros((3, 2))}, r"means_ must be float64 of shape \(2, 3\)"),
+        ({"means_": np.full((2, 3), np.inf)}, "infinity"),
+        ({"means_": [[0.0, 0, 0], [1e308, 0, 0]]}, "means_ are too large: their squares overflow"),
+        ({"weights_": [0.0, 0.0], "noise_origin": np.zeros(3), "noise_edges": np.ones(3)}, "weights_"),
+        ({"noise_origin": np.zeros(3)}, "noise_origin alone"),
+        ({"noise_edges": np.ones(3)}, "noise_edges alone"),
+        ({"covariances_": np.ones((2, 3))}, r"covariances_ must be float64 of shape \(2, 3, 3\)"),
+        ({"covariances_": np.ones((2, 3, 3)) - 0.1 * np.eye(3)}, "positive definite"),
+        ({"covariances_": -np.stack([np.eye(3)] * 2)}, "positive definite"),
+        ({"covariances_": np.stack([np.eye(3) + np.eye(3, k=1) / 2] * 2)}, "symmetric"),
+        ({"covariances_": 1e-310 * np.stack([np.eye(3)] * 2)}, "overflow"),
+        ({"n_features_in_": 4}, "means_ must be float64"),
+        # Covariances of so many columns would be 8 TB: the shape is refused before.
+        ({"n_features_in_": 10**6, "means_": np.zeros((2, 10**6))}, "covariances_ must be float64"),
+        ({"n_features_in_": -1}, "at least 1"),
+        ({"n_iter_": -1}, "must not be negative"),
+        ({"n_samples_seen_": 0.0}, "above zero"),
+        ({"n_iter_": 1.5}, "n_iter_ must be a single int"),
+        ({"converged_": 1}, "converged_ must be a single bool"),
+        ({"lower_bound_": np.inf}, "must be finite"),
+        ({"lower_bounds_": np.zeros((2, 2))}, "lower_bounds_ must be float64"),
+        ({"rounding_variances_": np.zeros(2)}, "rounding_variances_ must be float64"),
+        ({"rounding_variances_": np.array([0.0, -1, 0])}, "must not be negative"),
+        ({"message_": ["a", "b"]}, "message_ must be a single str"),
+        ({"start_notes_": [1, 2]}, "list of strings"),
+        ({"feature_names_in_": ["a", "b"]}, "must be 3 names"),
+        ({"parameters": 3}, "parameters must be a single str"),
+        ({"parameters": "{"}, "Expecting"),
+        ({"parameters": "[]"}, "JSON object"),
+        ({"parameters": '{"tol": NaN}'}, "contain NaN"),
+        ({"parameters": '{"means_init": ' + "[" * 50_000}, "recursion depth"),
+    ],
+)
+def test_files_that_hold_no_mixture_are_refused(path, changes, message):
+    rewrite_arrays(path, **changes)
+    with pytest.raises(ValueError, match=f"is not a valid mixture: .*{message}.* Save the model again"):
+        GaussianMixture.load(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"__class__": "os.system"}, "no parameter '__class__'"),
+        ({"n_components": 3}, "weights_ must be float64"),
+        ({"n_components": "2"}, "n_components"),
+        ({"n_components": 10**400}, "weights_"),
+        ({"covariance_type": "other"}, "covariance_type must be one of"),
+        ({"covariance_type": ["full"]}, "covariance_type must be one of"),
+        ({"covariance_type": "diag"}, "covariances_ must be float64"),
+        ({"init_params": "other"}, "init_params"),
+        ({"init_params": [[1], 2]}, "inhomogeneous"),
+        ({"init_params": [{"a": 1}]}, "numbers or strings"),
+        ({"tol": -1}, "tol"),
+        ({"prior": "weak"}, "prior"),
+        ({"prior": {"Prior": {"shrinkage": -1}}}, "above zero"),
+        ({"prior": {"Prior": {"shrinkage": None}}}, "shrinkage must be a number"),
+        ({"prior": {"Prior": {"power": 1}}}, "unexpected keyword"),
+        ({"prior": {"os.system": {}}}, "unknown type"),
+        ({"random_state": "seed"}, "random_state"),
+        ({"warm_start": "yes"}, "warm_start must be one that"),
+        ({"verbose": "yes"}, "verbose"),
+        ({"means_init": "zeros"}, "means_init"),
+        ({"n_threads": 0}, "n_threads"),
+    ],
+)
+def test_parameters_that_no_model_has_are_refused(path, changes, message):
+    rewrite_parameters(path, **changes)
+    with pytest.raises(ValueError, match=f"is not a valid mixture: .*{message}"):
+        GaussianMixture.load(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n_features": 0}, "at least 1"),
+        ({"n_features": 4}, "first must be float64"),
+        ({"n_features": "4"}, "single int"),
+        ({"n_rows": 0}, "do not fit together"),
+        ({"weight": 0.0}, "do not fit together"),
+        ({"third": np.zeros(3)}, "third must be float64"),
+        ({"second": np.full((3, 3), np.nan)}, "NaN"),
+        ({"frame": np.ones((3, 2)), "third": np.zeros(4)}, "orthonormal"),
+    ],
+)
+def test_files_that_hold_no_sketch_are_refused(path, changes, message):
+    apolar.MomentSketch(3).update(X).save(path)
+    arrays = load_arrays(path, "apolar moment sketch", 3, "a sketch")
+    save_arrays(path, "apolar moment sketch", 3, arrays | {k: np.asarray(v) for k, v in changes.items()})
+    with pytest.raises(ValueError, match=f"not a sound moment sketch: .*{message}.* Make the sketch again"):
+        apolar.MomentSketch.load(path)
