@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import BadInput, Bar, escape, print_object
+from apolar.cli.console import BadInput, Bar, print_object, say
 from apolar.cli.fit_command import provenance, why_no_report
 from apolar.cli.options import check_sources, json_option, outliers_option, reading_options
 from apolar.cli.output import (
@@ -121,14 +121,13 @@ def predict(
             else:
                 with Output(output.parent) as files:
                     files.add_lines(output.name, lines)
-    for sentence in (
+    say(
         table.missing_line,
         outliers_sentence(outlying, level) if outliers is not None else "",
         f"{len(table.row_numbers):,} rows: {output}" if output is not None and not as_json else "",
         f"report: {report}" if report is not None else "",
-    ):
-        if sentence:
-            click.echo(escape(sentence), err=True)
+        err=True,
+    )
 
 
 def _as_object(frames: Iterator[pl.DataFrame]) -> dict[str, Any]:
