@@ -376,7 +376,7 @@ def test_two_arrays_of_one_name_are_refused(path):
         # Covariances of so many columns would be 8 TB: the shape is refused before.
         ({"n_features_in_": 10**6, "means_": np.zeros((2, 10**6))}, "covariances_ must be float64"),
         ({"n_features_in_": -1}, "at least 1"),
-        ({"n_iter_": -1}, "at least 0"),
+        ({"n_iter_": -1}, "must not be negative"),
         ({"n_samples_seen_": 0.0}, "above zero"),
         ({"n_iter_": 1.5}, "n_iter_ must be a single int"),
         ({"converged_": 1}, "converged_ must be a single bool"),

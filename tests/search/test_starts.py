@@ -115,7 +115,7 @@ def test_seeds_are_rows_far_apart():
     assert {int(seed) % 4 for seed in spread_rows(far, 4, rng)[0]} == {0, 1, 2, 3}
     same = Problem(open_rows(np.ones((10, 2))), family("spherical"))
     assert np.all(spread_rows(same, 3, rng) < 10)
-    assert len(nearest_stats(same, spread_rows(same, 3, rng)[0])) == 1
+    assert len(nearest_stats(same, spread_rows(same, 3, rng)[0]).counts) == 1
     # A row of weight two counts twice: as the first seed, and as one after the row in the middle.
     weighted = Problem(open_rows(np.array([[-1.0], [0], [1]]), np.array([1.0, 1, 2])), family("full"))
     seeds = spread_rows(weighted, 2, rng, 4000)

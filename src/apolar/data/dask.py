@@ -28,6 +28,7 @@ from apolar.data.rows import (
     stored_rows,
 )
 from apolar.data.sources import check_columns, source_kind
+from apolar.exceptions import RowError
 
 # The number of sums that one task adds up, and of partitions per thread that are too few to be merged.
 FAN_IN = 8
@@ -258,7 +259,7 @@ class Partitions:
         lengths = self.counts if self.lengths is None else self.lengths
         if 8 * self.n_features * lengths.sum() > n_merged * parse_bytes(dask.config.get("array.chunk-size")):
             return self
-        task = self._task(_stored)
+        task = self._task(_all_rows)
         join, parts = dask.delayed(_join, pure=False), self._numbered_parts()
         groups = np.array_split(np.arange(len(parts)), n_merged)
         merged = dask.persist(*(join(task, [parts[i] for i in group]) for group in groups))
@@ -370,11 +371,11 @@ def _call(
                 f"{np.shape(weights)}: give X and sample_weight the same partitions."
             )
         return function(rows if weights is None else rows.with_weights(weights), *arguments)
-    except (TypeError, ValueError) as error:
-        if first_row is not None or getattr(error, "row", None) is None:
+    except RowError as error:
+        if first_row is not None:
             raise
         # The number of rows in the partitions before this one is not known.
-        raise type(error)(f"{error} Rows are counted from the first of partition {index}.") from error
+        raise ValueError(f"{error} Rows are counted from the first of partition {index}.") from error
 
 
 def _results_in(rows: Rows, function: RowFunction, size: RowsPerChunk, *, adds: bool) -> Any:
@@ -383,7 +384,7 @@ def _results_in(rows: Rows, function: RowFunction, size: RowsPerChunk, *, adds: 
     return add_up(results) if adds else list(results)
 
 
-def _stored(rows: Rows) -> tuple[Any, Any]:
+def _all_rows(rows: Rows) -> tuple[Any, Any]:
     """Return all rows and their weights or None, with those of weight zero."""
     source: Any = getattr(rows, "source", rows)
     return source.values, rows.weights
@@ -396,7 +397,7 @@ def _join(task: Callable[..., Any], numbered_parts: list[tuple[Any, ...]]) -> tu
 
 def _count_rows(rows: Rows) -> tuple[int, int | None]:
     """Return the number of rows, and of those with weight."""
-    return _stored(rows)[0].shape[0], rows.n_rows
+    return _all_rows(rows)[0].shape[0], rows.n_rows
 
 
 def _take_rows(rows: Rows, positions: IndexArray) -> tuple[Any, Any]:

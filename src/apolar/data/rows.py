@@ -24,7 +24,7 @@ from apolar._core.threads import map_in_threads
 from apolar.data.chunks import Chunk, RowFunction
 from apolar.data.row_arrays import row_slice, sample_positions, stack_chunks, take_both, take_rows
 from apolar.data.weights import check_weights
-from apolar.exceptions import about_row
+from apolar.exceptions import RowError
 
 # The number of values in a chunk: small enough for the cache, large enough for BLAS.
 CHUNK_SIZE = 2**18
@@ -106,6 +106,11 @@ class Rows(ABC):
     def is_sparse(self) -> bool:
         """Whether the rows are sparse."""
         return self.row_size is not None
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the rows are sparse, with too many columns to make them dense."""
+        return self.is_sparse and self.n_features > DENSE_COLUMNS
 
     def source_row(self, row: int) -> int:
         """Return the index that a row has for the user, who counts skipped rows as well."""
@@ -204,11 +209,9 @@ class Rows(ABC):
             # The chunk is checked by the thread, too: to convert and check it takes time.
             try:
                 return function(chunk)
-            except (TypeError, ValueError) as error:
-                row = getattr(error, "row", None)
-                if row is None or self.source_row(row) == row:
-                    raise
-                raise about_row(type(error), vars(error)["message"], self.source_row(row)) from error
+            except RowError as error:
+                error.row = self.source_row(error.row)
+                raise
 
         return map_in_threads(result_of, chunks(), n_threads)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -138,27 +138,20 @@ def _plain_steps(
     return None
 
 
-@dataclass(frozen=True, eq=False)
-class _Ray:
-    """The objective along a direction: each evaluation is one pass."""
-
-    run: EMRun
-    coordinates: LocalCoordinates
-    point: Array
-    direction: Array
-
-    def __call__(self, length: float) -> Evaluation | None:
-        """Return value, slope and gradient at a step length; None if the run has ended."""
-        moved = self.point + length * self.direction
-        parameters = self.coordinates.retract(moved)
-        if not parameters.is_finite:
-            return -np.inf, 0.0, np.zeros_like(moved)
-        evaluation = self.run.evaluate(parameters)
-        if evaluation is None:
-            return None
-        stats, value = evaluation
-        gradient = self.coordinates.gradient(moved, parameters, stats, self.run.prior)
-        return value, float(gradient @ self.direction), gradient
+def _evaluate_along(
+    run: EMRun, coordinates: LocalCoordinates, point: Array, direction: Array, length: float
+) -> Evaluation | None:
+    """Return value, slope and gradient at a step length along a direction; None if the run has ended."""
+    moved = point + length * direction
+    parameters = coordinates.retract(moved)
+    if not parameters.is_finite:
+        return -np.inf, 0.0, np.zeros_like(moved)
+    evaluation = run.evaluate(parameters)
+    if evaluation is None:
+        return None
+    stats, value = evaluation
+    gradient = coordinates.gradient(moved, parameters, stats, run.prior)
+    return value, float(gradient @ direction), gradient
 
 
 def _accelerate(
@@ -186,7 +179,9 @@ def _accelerate(
             run.status = FitStatus.CONVERGED
             return curvature
         first = min(1.0, SETTINGS.max_log_change / max(coordinates.log_change(direction), 1e-300))
-        step = line_search(_Ray(run, coordinates, point, direction), value, slope, first)
+        step = line_search(
+            functools.partial(_evaluate_along, run, coordinates, point, direction), value, slope, first
+        )
         if run.has_ended:
             return curvature
         if step is None:

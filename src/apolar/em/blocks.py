@@ -29,6 +29,7 @@ class Block(ABC):
 
     Parameters
     ----------
+    n_rows : int
     weights : array or None, shape (n_rows,)
         Of the rows, in double precision and where the rows are.
 
@@ -38,13 +39,8 @@ class Block(ABC):
         The working memory of the thread.
     """
 
-    def __init__(self, weights: Any) -> None:
-        self.weights, self.scratch = weights, thread_scratch()
-
-    @property
-    @abstractmethod
-    def n_rows(self) -> int:
-        """The number of rows."""
+    def __init__(self, n_rows: int, weights: Any) -> None:
+        self.n_rows, self.weights, self.scratch = n_rows, weights, thread_scratch()
 
     @abstractmethod
     def logits(self, natural: Array) -> Any:
@@ -138,13 +134,8 @@ class StatsBlock(Block):
     """
 
     def __init__(self, row_stats: Any, weights: Any = None) -> None:
-        super().__init__(weights)
+        super().__init__(int(row_stats.shape[1]), weights)
         self.row_stats = row_stats
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-        return int(self.row_stats.shape[1])
 
     def logits(self, natural: Array) -> Any:
         """Return natural parameters times row statistics."""
@@ -175,15 +166,10 @@ class CompiledBlock(Block):
         self, values: Array, weights: Any, family: Family, row_map: RowMap | None = None, n_threads: int = 1
     ) -> None:
         # Aligned, as the extension reads weights.
-        super().__init__(None if weights is None else np.require(weights, np.float64, "A"))
+        super().__init__(len(values), None if weights is None else np.require(weights, np.float64, "A"))
         self.values = values if compiled.can_read(values) else np.array(values, np.float64)
         self.row_map = RowMap.of(np.zeros(values.shape[1])) if row_map is None else row_map
         self.kind, self.n_threads = family.n_axes, n_threads
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-        return len(self.values)
 
     def e_step(self, natural: Array) -> tuple[Array, Array]:
         """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods."""
@@ -233,14 +219,9 @@ class RawBlock(Block):
     """
 
     def __init__(self, values: Any, weights: Any, whitening: Whitening, squares: Array | None = None) -> None:
-        super().__init__(weights)
+        super().__init__(int(values.shape[0]), weights)
         self.values, self.whitening = values.astype(np.float64, copy=False), whitening
         self.squares = squares_about(values, whitening) if squares is None else squares
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-        return int(self.values.shape[0])
 
     def logits(self, natural: Array) -> Array:
         """Return natural parameters times row statistics."""
@@ -304,6 +285,11 @@ def squares_about(rows: Any, whitening: Whitening) -> Array:
     rows, centre = rows.astype(np.float64, copy=False), whitening.centre
     squares = row_squares(rows) - 2 * (rows @ centre) + centre @ centre
     return np.maximum(squares, 0.0) * float(whitening.matrix) ** 2
+
+
+def as_float64_rows(values: Any) -> Array:
+    """Return dense rows on the host in double precision."""
+    return np.asarray(to_numpy(values) if is_device_array(values) else values, np.float64)
 
 
 def weights_to_device_of(weights: Any, array: Any) -> Any:

@@ -9,20 +9,14 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.namespaces import is_device_array, to_numpy
-from apolar.em.blocks import posteriors
+from apolar.em.blocks import as_float64_rows, posteriors
 from apolar.em.missing import PatternRows
 from apolar.em.whitening import MAX_DISTANCE, Whitening
 from apolar.mixture.conditional import FULL, ConditionalComponents, NaturalComponents, RootedComponents
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import WhitenedParameters
 
-__all__ = ["Completion", "as_float64_rows"]
-
-
-def as_float64_rows(values: Any) -> Array:
-    """Return dense rows on the host in double precision."""
-    return np.asarray(to_numpy(values) if is_device_array(values) else values, np.float64)
+__all__ = ["Completion"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,13 +47,8 @@ class KernelBlock(Block):
     """
 
     def __init__(self, chunk: Chunk, others: RowBlocks) -> None:
-        super().__init__(chunk.weights)
+        super().__init__(int(chunk.values.shape[0]), chunk.weights)
         self.chunk, self.others, self.values = chunk, others, chunk.values
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-        return int(self.values.shape[0])
 
     @functools.cached_property
     def _written(self) -> Block:

@@ -20,7 +20,7 @@ from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.row_blocks import NOISE_AND_MISSING
-from apolar.em.whitening import MIN_EIGENVALUE, column_units, scale_of, whitening_of
+from apolar.em.whitening import MIN_WHITENED, column_units, scale_of, whitening_of
 from apolar.mixture.noise import NoiseBox, noise_weights
 from apolar.mixture.parameters import AnyParameters
 from apolar.moments.covariance import MAX_INCOMPLETE_COLUMNS, is_constant
@@ -173,7 +173,7 @@ def _widths(z: Array) -> Array:
 
     The least is that where rows vary no more than the whitening allows for.
     """
-    return np.maximum(np.ptp(z, axis=0), np.sqrt(12 * MIN_EIGENVALUE))
+    return np.maximum(np.ptp(z, axis=0), np.sqrt(12 * MIN_WHITENED))
 
 
 def _noise_box(values: Array) -> NoiseBox:

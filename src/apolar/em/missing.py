@@ -30,7 +30,7 @@ __all__ = ["IncompleteBlock", "PatternRows", "incomplete_block"]
 
 ALIGNED = FAMILIES["diag"]
 # Patterns of at least this many rows are summed one by one; of fewer rows, many patterns together.
-MIN_ROWS = 12
+MANY_ROWS = 12
 # The numbers of an array over patterns, components, and pairs of columns: 1 MB stays in the cache.
 MAX_NUMBERS = 2**17
 
@@ -67,7 +67,7 @@ class PatternRows:
             part = missing[:, first : first + 32]
             codes = (patterns << 32) | (part @ (1 << np.arange(part.shape[1], dtype=np.int64)))
             _, patterns, counts = np.unique(codes, return_inverse=True, return_counts=True)
-        is_large = counts >= MIN_ROWS
+        is_large = counts >= MANY_ROWS
         order = np.lexsort((patterns, ~is_large[patterns]))
         starts = np.concatenate([[0], np.cumsum(np.concatenate([counts[is_large], counts[~is_large]]))])
         values = np.where(missing, 0.0, x)[order]
@@ -212,12 +212,11 @@ class IncompleteBlock(Block):
         measurement: float | Array,
         n_threads: int,
     ) -> None:
-        super().__init__(weights)
+        super().__init__(len(values), weights)
         self.family, self.whitening, self.n_threads = family, whitening, n_threads
         self.measurement = measurement
         self.n_features = values.shape[1]
         self.units = np.broadcast_to(whitening.deviations, self.n_features)
-        self._n_rows = len(values)
         self._arrange((values - whitening.centre) / self.units)
 
     @abstractmethod
@@ -234,11 +233,6 @@ class IncompleteBlock(Block):
         other = copy.copy(self)
         other.family, other.measurement = family, measurement
         return other
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-        return self._n_rows
 
     def stats(self, responsibilities: Any) -> Any:
         """Refuse: how missing values are completed depends on the mixture."""

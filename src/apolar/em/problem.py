@@ -14,8 +14,8 @@ from apolar._core.arrays import Array
 from apolar._core.constants import MIN_WEIGHT
 from apolar._core.namespaces import to_numpy
 from apolar.data import Rows
-from apolar.em.blocks import Block, CompiledBlock, posteriors, squares_about
-from apolar.em.completion import Completion, as_float64_rows
+from apolar.em.blocks import Block, CompiledBlock, as_float64_rows, posteriors, squares_about
+from apolar.em.completion import Completion
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.missing import IncompleteBlock, incomplete_block
 from apolar.em.row_blocks import RowBlocks, is_compiled

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from apolar._core import gpu
 from apolar._core.arrays import Array
-from apolar._core.namespaces import is_device_array, to_numpy
+from apolar._core.namespaces import is_device_array
 from apolar.data import CHUNK_SIZE, Chunk, Rows, thread_scratch
 from apolar.data.rows import DENSE_COLUMNS
 from apolar.data.weights import check_weights
@@ -20,6 +20,7 @@ from apolar.em.blocks import (
     Block,
     RawBlock,
     StatsBlock,
+    as_float64_rows,
     dense_block,
     has_kernel,
     weights_to_device_of,
@@ -29,13 +30,13 @@ from apolar.em.missing import incomplete_block
 from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
 
-__all__ = ["NOISE_AND_MISSING", "RowBlocks", "is_compiled", "is_wide"]
+__all__ = ["NOISE_AND_MISSING", "RowBlocks", "is_compiled"]
 
 # Numbers per chunk of row statistics: 8 MB per thread. Larger than for other sums, as EM makes a dozen calls
 # per chunk, and threads wait for each other between calls.
 STATS_CHUNK_SIZE = 2**20
 # The fewest rows per chunk.
-MIN_ROWS = 64
+MIN_CHUNK_ROWS = 64
 
 NOISE_AND_MISSING = (
     "A noise component needs complete rows, and values are missing (NaN). Fit without noise, leave "
@@ -117,10 +118,10 @@ class RowBlocks:
         if not (self.is_written or self.is_incomplete) and is_compiled(rows, self.family):
             if self.is_checked and rows.is_one_array:
                 return rows.n_rows or 1
-            return max(MIN_ROWS, CHUNK_SIZE // rows.n_features)
-        has_stats = self.is_written or not (self.family.is_spherical and is_wide(rows))
+            return max(MIN_CHUNK_ROWS, CHUNK_SIZE // rows.n_features)
+        has_stats = self.is_written or not (self.family.is_spherical and rows.is_wide)
         n_stats = self.family.n_stats(rows.n_features) if has_stats else 0
-        return max(MIN_ROWS, rows.chunk_rows(n_stats + self.n_working, STATS_CHUNK_SIZE))
+        return max(MIN_CHUNK_ROWS, rows.chunk_rows(n_stats + self.n_working, STATS_CHUNK_SIZE))
 
     def __call__(self, chunk: Chunk) -> Block | None:
         """Return the block of a chunk, which holds its weights; None if no row counts."""
@@ -138,7 +139,7 @@ class RowBlocks:
         if is_incomplete and self.has_noise:
             raise ValueError(NOISE_AND_MISSING)
         if is_incomplete:
-            values = np.asarray(to_numpy(values) if is_device_array(values) else values, np.float64)
+            values = as_float64_rows(values)
         weights = weights_to_device_of(chunk.weights, values)
         if isinstance(values, np.ndarray) and not self.is_checked:
             values = whitening.within_reach(values)
@@ -172,8 +173,3 @@ def is_compiled(rows: Rows, family: Family) -> bool:
     """Return whether the extension sums these rows: dense ones of the host, for a family that it knows."""
     is_dense = rows.device_template is None and not rows.is_sparse
     return is_dense and has_kernel(family, rows.n_features)
-
-
-def is_wide(rows: Rows) -> bool:
-    """Return whether rows are sparse, with too many columns to make them dense."""
-    return rows.is_sparse and rows.n_features > DENSE_COLUMNS

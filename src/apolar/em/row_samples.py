@@ -10,7 +10,6 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray
 from apolar.data import Rows, fetch_rows, open_rows
 from apolar.data.resolution import rounding_variances
-from apolar.em.row_blocks import is_wide
 from apolar.moments.covariance import RowMoments
 
 
@@ -28,7 +27,7 @@ class RowSamples(ABC):
     @property
     def is_wide(self) -> bool:
         """Whether the rows are sparse, with too many columns to make them dense."""
-        return is_wide(self.rows)
+        return self.rows.is_wide
 
     @property
     def is_incomplete(self) -> bool:

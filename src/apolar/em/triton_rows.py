@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 # Adding this number rounds to an integer, which is then in the lowest bits.
-ROUNDING = tl.constexpr(6755399441055744.0)
+TO_INTEGER = tl.constexpr(6755399441055744.0)
 # Powers of two below this do not count beside one.
 MIN_EXPONENT = tl.constexpr(-1000.0)
 # The bits of the fraction of a double, the exponent of one, and the bits of one.
@@ -28,8 +28,8 @@ LOG_2 = tl.constexpr(0.6931471805599453)
 def power_of_two(exponents):
     """Return 2^t for t from 0 down; the relative error of the polynomial is 2e-17."""
     t = tl.maximum(exponents, MIN_EXPONENT)
-    shifted = t + ROUNDING
-    f = t - (shifted - ROUNDING)
+    shifted = t + TO_INTEGER
+    f = t - (shifted - TO_INTEGER)
     p = f * 4.4558179083360645e-10 + 7.074194297288521e-09
     p = p * f + 1.0178057087733941e-07
     p = p * f + 1.3215432535912375e-06
@@ -77,35 +77,60 @@ def stored_rows(x, rows, n_rows, row_stride, column_stride, N_COLUMNS: tl.conste
 
 
 @triton.jit
-def aligned_logits(z, constants, linear, quadratic):
-    """Return logits of spherical and diagonal components, shape (n_rows, n_components).
+def load_mixture(
+    parameters, PADDED: tl.constexpr, N_COMPONENTS: tl.constexpr, WIDTH: tl.constexpr, IS_FULL: tl.constexpr
+):
+    """Return centre, whitening, and the parameters of the components: see `e_step_kernel`.
 
-    `z` are centred rows, `linear` and `quadratic` have shape (PADDED, n_components).
+    The whitening is that for full covariances; for others, which have none, the centre stands for it.
     """
-    logits = tl.dot(z, linear, out_dtype=tl.float64)
-    logits = tl.dot(z * z, quadratic, logits, out_dtype=tl.float64)
-    return logits + constants[None, :]
+    components, columns, wide = tl.arange(0, N_COMPONENTS), tl.arange(0, PADDED), tl.arange(0, WIDTH)
+    entries = columns[:, None] * WIDTH + wide[None, :]
+    centre = tl.load(parameters + columns)
+    parameters += PADDED
+    whitening = centre
+    last = entries
+    if IS_FULL:
+        last = wide
+        whitening = tl.load(parameters + columns[:, None] * PADDED + columns[None, :])
+        parameters += PADDED * PADDED
+    constants = tl.load(parameters + components)
+    linear = tl.load(parameters + N_COMPONENTS + entries)
+    parameters += N_COMPONENTS + PADDED * WIDTH
+    quadratic = tl.load(parameters + last)
+    return centre, whitening, constants, linear, quadratic
 
 
 @triton.jit
-def full_logits(
-    z,
+def logits_of(
+    values,
+    centre,
+    whitening,
     constants,
-    roots,
-    offsets,
+    linear,
+    quadratic,
     BLOCK: tl.constexpr,
     PADDED: tl.constexpr,
     N_COMPONENTS: tl.constexpr,
+    IS_FULL: tl.constexpr,
 ):
-    """Return logits of components of any covariance, shape (n_rows, n_components).
+    """Return centred rows, whitened for full covariances, and logits, shape (n_rows, n_components).
 
-    `roots`, shape (PADDED, n_components * PADDED), whiten rows for each component; `offsets` are minus the
-    whitened means.
+    For full covariances `linear` are roots, shape (PADDED, n_components * PADDED), which whiten rows for each
+    component, and `quadratic` minus the whitened means; for others both have shape (PADDED, n_components).
     """
-    whitened = tl.zeros([BLOCK, N_COMPONENTS * PADDED], tl.float64) + offsets[None, :]
-    whitened = tl.dot(z, roots, whitened, out_dtype=tl.float64)
-    squares = tl.reshape(whitened * whitened, [BLOCK, N_COMPONENTS, PADDED])
-    return constants[None, :] - tl.sum(squares, axis=2)
+    z = values.to(tl.float64) - centre[None, :]
+    if IS_FULL:
+        z = tl.dot(z, whitening, out_dtype=tl.float64)
+        whitened = tl.zeros([BLOCK, N_COMPONENTS * PADDED], tl.float64) + quadratic[None, :]
+        whitened = tl.dot(z, linear, whitened, out_dtype=tl.float64)
+        squares = tl.reshape(whitened * whitened, [BLOCK, N_COMPONENTS, PADDED])
+        logits = constants[None, :] - tl.sum(squares, axis=2)
+    else:
+        logits = tl.dot(z, linear, out_dtype=tl.float64)
+        logits = tl.dot(z * z, quadratic, logits, out_dtype=tl.float64)
+        logits = logits + constants[None, :]
+    return z, logits
 
 
 @triton.jit
@@ -161,17 +186,9 @@ def e_step_kernel(
     program, n_programs = tl.program_id(0), tl.num_programs(0)
     components, columns, wide = tl.arange(0, N_COMPONENTS), tl.arange(0, PADDED), tl.arange(0, WIDTH)
     entries = columns[:, None] * WIDTH + wide[None, :]
-    centre = tl.load(parameters + columns)
-    parameters += PADDED
-    if IS_FULL:
-        whitening = tl.load(parameters + columns[:, None] * PADDED + columns[None, :])
-        parameters += PADDED * PADDED
-        roots = tl.load(parameters + N_COMPONENTS + entries)
-        offsets = tl.load(parameters + N_COMPONENTS + PADDED * WIDTH + wide)
-    else:
-        linear = tl.load(parameters + N_COMPONENTS + entries)
-        quadratic = tl.load(parameters + N_COMPONENTS + PADDED * WIDTH + entries)
-    constants = tl.load(parameters + components)
+    centre, whitening, constants, linear, quadratic = load_mixture(
+        parameters, PADDED, N_COMPONENTS, WIDTH, IS_FULL
+    )
     counts = tl.zeros([BLOCK, N_COMPONENTS], tl.float64)
     first = tl.zeros([PADDED, N_COMPONENTS], tl.float64)
     second = tl.zeros([PADDED, WIDTH], tl.float64)
@@ -181,12 +198,9 @@ def e_step_kernel(
     for block in range(program, tl.cdiv(n_rows, BLOCK), n_programs):
         rows = (block * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
         values = stored_rows(x, rows, n_rows, row_stride, column_stride, N_COLUMNS, PADDED)
-        z = values.to(tl.float64) - centre[None, :]
-        if IS_FULL:
-            z = tl.dot(z, whitening, out_dtype=tl.float64)
-            logits = full_logits(z, constants, roots, offsets, BLOCK, PADDED, N_COMPONENTS)
-        else:
-            logits = aligned_logits(z, constants, linear, quadratic)
+        z, logits = logits_of(
+            values, centre, whitening, constants, linear, quadratic, BLOCK, PADDED, N_COMPONENTS, IS_FULL
+        )
         responsibilities, total, product, exponents = weighted_responsibilities(
             logits, total, product, exponents, weights, rows, n_rows, WEIGHTED
         )
@@ -233,19 +247,10 @@ def predict_kernel(
     a density is not finite.
     """
     program, n_programs = tl.program_id(0), tl.num_programs(0)
-    components, columns, wide = tl.arange(0, N_COMPONENTS), tl.arange(0, PADDED), tl.arange(0, WIDTH)
-    entries = columns[:, None] * WIDTH + wide[None, :]
-    centre = tl.load(parameters + columns)
-    parameters += PADDED
-    if IS_FULL:
-        whitening = tl.load(parameters + columns[:, None] * PADDED + columns[None, :])
-        parameters += PADDED * PADDED
-        roots = tl.load(parameters + N_COMPONENTS + entries)
-        offsets = tl.load(parameters + N_COMPONENTS + PADDED * WIDTH + wide)
-    else:
-        linear = tl.load(parameters + N_COMPONENTS + entries)
-        quadratic = tl.load(parameters + N_COMPONENTS + PADDED * WIDTH + entries)
-    constants = tl.load(parameters + components)
+    components = tl.arange(0, N_COMPONENTS)
+    centre, whitening, constants, linear, quadratic = load_mixture(
+        parameters, PADDED, N_COMPONENTS, WIDTH, IS_FULL
+    )
     total = tl.zeros([BLOCK], tl.float64)
     certainty = tl.zeros([BLOCK], tl.float64)
     value_checks = tl.zeros([BLOCK, PADDED], x.dtype.element_ty)
@@ -256,12 +261,9 @@ def predict_kernel(
         values = stored_rows(x, rows, n_rows, row_stride, column_stride, N_COLUMNS, PADDED)
         # Zero times infinity, or NaN, is NaN.
         value_checks += values * 0.0
-        z = values.to(tl.float64) - centre[None, :]
-        if IS_FULL:
-            z = tl.dot(z, whitening, out_dtype=tl.float64)
-            logits = full_logits(z, constants, roots, offsets, BLOCK, PADDED, N_COMPONENTS)
-        else:
-            logits = aligned_logits(z, constants, linear, quadratic)
+        _, logits = logits_of(
+            values, centre, whitening, constants, linear, quadratic, BLOCK, PADDED, N_COMPONENTS, IS_FULL
+        )
         largest = tl.max(logits, axis=1)
         density_checks += largest * 0.0
         if WHAT == LABELS:

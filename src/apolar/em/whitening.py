@@ -11,7 +11,7 @@ from scipy import sparse
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.namespaces import to_device_of, write
-from apolar.data import ArrayRows, Rows, fetch_rows
+from apolar.data import ArrayRows, Rows
 from apolar.mixture.families import Family
 from apolar.mixture.noise import NoiseBox
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
@@ -20,7 +20,7 @@ from apolar.moments.covariance import ROUNDING, RowMoments, is_constant, row_mom
 # The largest distance of a row from the centre, in deviations of the columns.
 MAX_DISTANCE = 1e140
 # The least eigenvalue of the correlation matrix that is divided by.
-MIN_EIGENVALUE = 1e-6
+MIN_WHITENED = 1e-6
 # The largest deviation of a column, and the inverse of the smallest: sums of squares must not overflow.
 MAX_SPREAD = 1e145
 # The largest distance of a row that is far from all others, in deviations. Responsibilities are at least
@@ -147,7 +147,7 @@ def whitening_by(centre: Array, units: Array, covariance: Array | None = None) -
         log_det = -float(np.sum(np.log(units))) * (len(centre) if units.ndim == 0 else 1)
         return Whitening(centre, np.asarray(1 / units), units, log_det)
     values, vectors = np.linalg.eigh(covariance / units / units[:, None])
-    roots = np.sqrt(np.maximum(values, MIN_EIGENVALUE))
+    roots = np.sqrt(np.maximum(values, MIN_WHITENED))
     matrix = vectors / roots / units[:, None]
     log_det = -float(np.log(roots).sum() + np.log(units).sum())
     return Whitening(centre, matrix, (vectors * roots).T * units, log_det)
@@ -319,8 +319,8 @@ def _is_far(values: Array, weights: Array | None, share: float) -> Array:
     is_far = np.zeros(len(values), dtype=bool)
     if len(seen) > 2:
         distances = np.abs(seen - np.median(seen))
-        known = {"weights": row_weights, "method": "inverted_cdf"}
-        kept = distances <= np.quantile(distances, max(1 - share, 0.0), **known)
+        level = max(1 - share, 0.0)
+        kept = distances <= np.quantile(distances, level, weights=row_weights, method="inverted_cdf")
         of_kept = None if row_weights is None else row_weights[kept]
         offsets = seen - np.average(seen[kept], weights=of_kept)
         deviation = math.sqrt(float(np.average(offsets[kept] ** 2, weights=of_kept)))
@@ -339,28 +339,19 @@ def without_rows(rows: Rows, positions: IndexArray) -> Rows:
 
 
 def refuse_rows_out_of_reach(rows: Rows, whitening: Whitening, far_rows: IndexArray) -> None:
-    """Refuse rows so far from the others that squares of their distances are too large for sums.
+    """Refuse rows of an array so far from the others that squares of their distances are too large for sums.
 
-    Rows without weights that count in the scale cannot be that far from the mean.
+    Only far rows can be, and rows of negligible weight: others count in the scale.
     """
-    if len(far_rows):
-        values, _ = fetch_rows(rows, far_rows)
-        distances = np.nanmax(np.abs(values - whitening.centre) / whitening.deviations, axis=1)
-        if np.max(distances) > MAX_FAR_DISTANCE:
-            row = int(far_rows[np.argmax(distances)])
-            raise ValueError(
-                f"A row of X (number {row} of those with weight) is more than {MAX_FAR_DISTANCE:.0e} "
-                "standard deviations away from the others: remove it."
-            )
     if not is_host_array(rows):
         return
     values, weights = rows.take(slice(None))
-    if weights is None:
+    if weights is None and not len(far_rows):
         return
-    values = np.where(np.isnan(values), whitening.centre, values)
-    if whitening.within_reach(values) is not values:
-        row = int(np.argmax(np.max(np.abs(values / np.max(np.abs(values), axis=0)), axis=1)))
+    distances = np.abs(np.where(np.isnan(values), 0.0, values - whitening.centre)) / whitening.deviations
+    row = int(np.argmax(distances.max(axis=1)))
+    if np.max(distances[row]) > MAX_FAR_DISTANCE:
         raise ValueError(
-            f"A row of X (number {row} of those with weight) lies more than {MAX_DISTANCE:.0e} "
-            "deviations from the mean, and its weight is negligible: leave it out."
+            f"A row of X (number {row} of those with weight) is more than {MAX_FAR_DISTANCE:.0e} "
+            "standard deviations away from the others: remove it."
         )

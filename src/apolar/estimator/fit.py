@@ -48,13 +48,13 @@ __all__ = [
     "NotConvergedWarning",
     "Search",
     "check_memory",
-    "continued",
     "fit_rows",
     "problem_of",
+    "warm_start_of",
     "with_callbacks",
 ]
 
-COLLAPSED = (
+ILL_DEFINED = (
     "Fitting the mixture model failed because some components have ill-defined empirical "
     "covariance (for instance caused by singleton or collapsed samples). Try to decrease the "
     "number of components, increase reg_covar, or scale the input data. reg_covar=None, the "
@@ -100,12 +100,12 @@ def fit_rows(
     is_given = has_given_parameters(estimator) or not (isinstance(init_params, str) or callable(init_params))
     keeps_order = is_given or not is_stored or is_path(estimator.warm_start)
     if not is_stored and estimator.warm_start:
-        last = _last_state(estimator, problem)
+        last = _last_state(estimator, rows.n_features)
 
     def start(problem: Problem, prior: Prior | None) -> Candidates:
         if last is None:
             return requested_candidates(estimator, problem, X, prior, has_weight)
-        warm = continued(last, problem, is_same=not is_stored)
+        warm = warm_start_of(last, problem, is_same=not is_stored)
         return Candidates(lambda _: [warm], keeps_order=keeps_order)
 
     progress, checkpoint = FitProgress(estimator, X, problem), Checkpoint(estimator)
@@ -114,7 +114,7 @@ def fit_rows(
     fit, state = solution.fit, solution.state
     is_collapsed = solution.problem.family.is_collapsed(fit.parameters.covariances)
     if is_collapsed and fit.status is FitStatus.CONVERGED and estimator.reg_covar == 0:
-        raise ValueError(COLLAPSED)
+        raise ValueError(ILL_DEFINED)
     state.set_on(estimator)
     vars(estimator).pop("_stream", None)
     checkpoint.write(state)
@@ -169,7 +169,7 @@ def problem_of(
     return problem
 
 
-def continued(last: FittedState, problem: Problem, *, is_same: bool = False) -> Fit:
+def warm_start_of(last: FittedState, problem: Problem, *, is_same: bool = False) -> Fit:
     """Return a fitted mixture as the start of another fit.
 
     With `is_same`, rows of the same weight are taken to be those of the fit, which may then be at its end.
@@ -189,12 +189,13 @@ def continued(last: FittedState, problem: Problem, *, is_same: bool = False) -> 
     )
 
 
-def _last_state(estimator: Any, problem: Problem) -> FittedState | None:
+def _last_state(estimator: Any, n_features: int) -> FittedState | None:
     """Return the state of an estimator that holds a fitted mixture of its family and size."""
-    known, shape = vars(estimator), (estimator.n_components, problem.n_features)
-    shapes = np.shape(known.get("means_")), np.shape(known.get("covariances_"))
-    is_fitted = shapes == (shape, problem.family.covariance_shape(*shape))
-    return FittedState.of(estimator) if is_fitted else None
+    try:
+        last = FittedState.of(estimator)
+    except ValueError:
+        return None
+    return last if last.parameters.means.shape == (estimator.n_components, n_features) else None
 
 
 @dataclass(frozen=True, eq=False)

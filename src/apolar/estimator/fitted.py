@@ -89,7 +89,8 @@ class FittedState:
                 pairs = zip(own, shown, strict=True)
                 if all(np.array_equal(np.asarray(mine).astype(part.dtype), part) for mine, part in pairs):
                     return kept
-        if shown[2].shape != kind.covariance_shape(*shown[1].shape):
+        is_changed = isinstance(kept, cls) and kept.family != kind
+        if is_changed or shown[2].shape != kind.covariance_shape(*shown[1].shape):
             raise ValueError(
                 f"The mixture was not fitted with covariance_type={estimator.covariance_type!r}: fit it "
                 "again."

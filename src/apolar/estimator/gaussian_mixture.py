@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from apolar._core.arrays import Array
-from apolar._core.checks import check_integer, random_generator
+from apolar._core.checks import random_generator
 from apolar._core.literals import CovarianceType, PriorName, StartName
 from apolar._core.namespaces import namespace
 from apolar._core.threads import one_blas_thread
@@ -263,11 +263,10 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
         """Update the mixture from a batch of a stream, in bounded memory.
 
-        The first batches are kept, and fitted together with each call, until there are about 20 rows per
-        parameter of the means and weights (and at least 5000). From then on only sums are kept: stepwise EM
-        mixes those of each batch into those of the stream. Each time the number of rows has doubled, it also
-        tries the mixture of the moments of all rows seen. Rounding errors are added as in `fit` if the rows
-        that are kept need it.
+        The first batches are kept, and fitted together as by `fit` with each call, until there are about 20
+        rows per parameter of the means and weights (and at least 5000). From then on only sums are kept:
+        stepwise EM mixes those of each batch into those of the stream. Each time the number of rows has
+        doubled, it also tries the mixture of the moments of all rows seen.
 
         Parameters
         ----------
@@ -431,15 +430,12 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         y : ndarray of int, shape (n_samples,)
             -1 for noise, whose rows are the last.
         """
-        check_is_fitted(self)
-        if isinstance(n_samples, numbers.Integral) and n_samples < 1:
+        fitted, state = FittedState.of(self), self.random_state
+        if not isinstance(n_samples, numbers.Integral) or n_samples < 1:
             raise ValueError(
                 f"Invalid value for 'n_samples': {n_samples}. The sampling requires at least one sample."
             )
-        check_integer(n_samples, "n_samples", least=1)
-        state = self.random_state
         rng = random_generator(state) if isinstance(state, np.random.Generator) else check_random_state(state)
-        fitted = FittedState.of(self)
         X, labels = sample(fitted.family, fitted.parameters, n_samples, rng, grouped=True)
         return X.astype(self.means_.dtype, copy=False), labels
 

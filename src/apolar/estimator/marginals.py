@@ -15,7 +15,8 @@ from apolar._core.checks import check_fraction, check_integer, numeric_array, ra
 from apolar._core.namespaces import to_device_of
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows, on_checked
-from apolar.em.completion import Completion, as_float64_rows
+from apolar.em.blocks import as_float64_rows
+from apolar.em.completion import Completion
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import float_type, open_input
 from apolar.mixture.conditional import min_distances
@@ -131,7 +132,7 @@ def impute(model: Any, rows: Rows, dtype: np.dtype[Any], n_draws: int | None) ->
     rng = None if n_draws is None else random_generator(model.random_state)
     completion = FittedState.of(model).completion
     # Not a function within this one: Dask wants to know whether two tasks are the same.
-    filled = functools.partial(_filled, completion, dtype, n_draws, rng)
+    filled = functools.partial(_fill, completion, dtype, n_draws, rng)
     if rows.is_distributed and n_draws is not None:
         raise ValueError("n_draws is for rows in memory: call impute for each partition.")
     if rows.is_distributed:
@@ -141,7 +142,7 @@ def impute(model: Any, rows: Rows, dtype: np.dtype[Any], n_draws: int | None) ->
     return to_device_of(out, rows.device_template) if is_elsewhere else out
 
 
-def _filled(
+def _fill(
     completion: Completion,
     dtype: np.dtype[Any],
     n_draws: int | None,

@@ -184,7 +184,6 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
     }
     r = check_integer(parameters["n_components"], "n_components", least=1)
     m = check_integer(stored_value(arrays, "n_features_in_", int), "n_features_in_", least=1)
-    check_integer(known["n_iter"], "n_iter_", least=0)
     positive_number(known["n_samples_seen"], "n_samples_seen_")
     kind = family(parameters["covariance_type"])
     mixture = _read_mixture(arrays, kind, r, m)
@@ -192,7 +191,7 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
     known["lower_bounds"] = stored_numbers(arrays, "lower_bounds_", (arrays["lower_bounds_"].size,)).tolist()
     if "rounding_variances_" in arrays:
         known["rounding_variances"] = stored_numbers(arrays, "rounding_variances_", (m,))
-    for name in ("rounding_variances", "shrinkage"):
+    for name in ("rounding_variances", "shrinkage", "n_iter"):
         if np.any(known.get(name, 0.0) < 0):
             raise ValueError(f"{name}_ must not be negative.")
     precision = stored_value(arrays, "precision", str) if "precision" in arrays else "float64"

@@ -14,7 +14,7 @@ from apolar.data import Rows, fetch_rows, open_rows
 from apolar.data.row_arrays import stack_rows
 from apolar.em.problem import Problem
 from apolar.em.whitening import Whitening, whitening_around
-from apolar.estimator.fit import Search, continued, problem_of
+from apolar.estimator.fit import Search, problem_of, warm_start_of
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import (
     allows_rounding,
@@ -100,7 +100,12 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
     if rows.n_rows is None:
         raise ValueError("partial_fit takes one batch at a time: call it for each chunk.")
     stream = vars(estimator).get("_stream", FirstRows())
-    last = None if is_new else _last_state(estimator, family)
+    last = None if is_new else FittedState.of(estimator)
+    if last is not None and last.parameters.n_components != estimator.n_components:
+        raise ValueError(
+            f"The mixture has {last.parameters.n_components} components, and a stream cannot change to "
+            f"n_components={estimator.n_components}: start a new one."
+        )
     if last is not None and "_stream" not in vars(estimator):
         # The covariances of the fit have been shrunk already.
         prior = None if prior is None else prior.of_strength(0.0)
@@ -126,20 +131,6 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
     estimator._stream = stream
 
 
-def _last_state(estimator: Any, family: Family) -> FittedState:
-    """Return the state that a stream has reached; refuse to change its family or number of components."""
-    kept = vars(estimator).get("_state")
-    if "_stream" in vars(estimator) and kept is not None:
-        began = kept.family.name, kept.parameters.n_components
-        asked = family.name, estimator.n_components
-        if began != asked:
-            raise ValueError(
-                f"The stream began with covariance_type={began[0]!r} and n_components={began[1]}, and cannot "
-                f"change to {asked[0]!r} and {asked[1]}: start a new one."
-            )
-    return FittedState.of(estimator)
-
-
 # --- the first rows -----------------------------------------------------------------------------
 
 
@@ -152,7 +143,7 @@ def _fit_first(
     prior: Prior | None,
 ) -> tuple[FittedState, FirstRows | Sums]:
     """Return the fit of all rows so far, and what to keep of them."""
-    rows = _stacked(first.rows, batch)
+    rows = _stack(first.rows, batch)
     problem, n_components = problem_of(estimator, rows, family, estimator.noise), int(estimator.n_components)
     first = replace(first, rows=rows)
     # A new start each time the rows have doubled: the one from a few rows may be poor.
@@ -166,7 +157,7 @@ def _fit_first(
     def start(problem: Problem, prior: Prior | None) -> Candidates:
         if last is None:
             return replace(requested_candidates(settings, problem, None, prior, None), keeps_order=False)
-        warm = continued(last, problem)
+        warm = warm_start_of(last, problem)
         return Candidates(lambda _: [warm], keeps_order=False)
 
     search = Search(estimator, problem, prior, start, np.float64)
@@ -188,7 +179,7 @@ def _fit_first(
     return state, replace(sums, method=method, sketch=sketch)
 
 
-def _stacked(first: Rows | None, batch: Rows) -> Rows:
+def _stack(first: Rows | None, batch: Rows) -> Rows:
     """Return rows and those of a batch, copied, as one array."""
     given = [batch] if first is None else [first, batch]
     parts = [fetch_rows(rows, np.arange(rows.n_rows or 0)) for rows in given]

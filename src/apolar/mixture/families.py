@@ -477,10 +477,8 @@ class Family(Covariances):
         covariances : ndarray
             Of the mixture. If its components share a covariance, merged components keep it.
         """
-        if not self.shares_covariance:
-            return self.untied.m_step(stats, None)
-        counts = stats.counts
-        return WhitenedParameters(counts / counts.sum(), stats.first / counts[:, None], covariances)
+        merged = self.untied.m_step(stats, None)
+        return replace(merged, covariances=covariances) if self.shares_covariance else merged
 
 
 @functools.lru_cache(maxsize=64)

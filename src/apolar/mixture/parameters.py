@@ -146,10 +146,6 @@ class SufficientStats:
         """The sums of the quadratics of x, shape (..., n_components, n_quadratics)."""
         return self.array[..., 1 + self.n_features :]
 
-    def __len__(self) -> int:
-        """Return the length of the first axis: for one mixture, the number of components."""
-        return len(self.array)
-
     def __getitem__(self, index: Any) -> SufficientStats:
         """Return the statistics of some mixtures of a batch, or of some components."""
         return SufficientStats(self.array[index], self.n_features)

@@ -12,7 +12,6 @@ from apolar._core.arrays import Array
 from apolar._core.namespaces import DeviceCopies
 from apolar._core.range_finder import leading_eigenvectors
 from apolar.data import Rows, on_checked
-from apolar.data.rows import DENSE_COLUMNS
 from apolar.exceptions import ColumnError
 from apolar.moments import device_sums
 from apolar.moments.sums import (
@@ -117,7 +116,7 @@ def row_moments(
 
 def _shift(rows: Rows, allows_missing: bool) -> DeviceCopies | None:
     """Return the mean of the first block if a column is so far from zero that sums about zero lose digits."""
-    if rows.is_sparse and rows.n_features > DENSE_COLUMNS:
+    if rows.is_wide:
         return None
 
     def sums(block: Any, weights: Any) -> list[Any]:
@@ -134,8 +133,7 @@ def centre_of(rows: Rows, mean: Array, variance: float) -> Centre:
 
     Sparse rows of many columns are not shifted: they would become dense.
     """
-    is_wide = rows.is_sparse and rows.n_features > DENSE_COLUMNS
-    if is_wide or not float(mean @ mean) > MAX_SQUARED_RATIO * variance:
+    if rows.is_wide or not float(mean @ mean) > MAX_SQUARED_RATIO * variance:
         return Centre(None, DeviceCopies(mean))
     return Centre(DeviceCopies(mean), DeviceCopies(np.zeros_like(mean)))
 

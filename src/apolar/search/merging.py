@@ -296,7 +296,7 @@ def merged_pairs(data: Problem, parameters: WhitenedParameters, n_pairs: int) ->
         return MergeCosts(data, parameters).cheapest_mergers(n_pairs)
     family, stats = data.family.untied, untied_stats(data, parameters)
     terms = family.merging_term(stats)
-    first, second = _pairs(len(stats))
+    first, second = _pairs(len(stats.counts))
     costs = family.merging_term(stats[first] + stats[second]) - terms[first] - terms[second]
     cheapest = [int(pair) for pair in np.argsort(costs, kind="stable")[:n_pairs]]
     return [

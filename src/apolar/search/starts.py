@@ -167,7 +167,7 @@ def merged_runs(
     family = data.family
     seeded = [nearest_stats(data, seeds) for seeds in spread_rows(data, n_seeds, rng, n_runs)]
     # A batch needs mixtures of the same number of components, and seeds may be without rows.
-    n_common = min(len(stats) for stats in seeded)
+    n_common = min(len(stats.counts) for stats in seeded)
     merged_seeds = [greedily_merged_stats(family.untied, stats, n_common) for stats in seeded]
     # The short runs that follow adapt the prior.
     starts = family.m_step(_stack_stats(merged_seeds), prior.of_strength(0.0))

@@ -19,7 +19,6 @@ from apolar.data import Rows
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
-from apolar.em.row_blocks import is_wide
 from apolar.em.run import Stop, evidence_of, run
 from apolar.mixture.families import Family
 from apolar.mixture.noise import N_NOISE_PARAMETERS
@@ -131,7 +130,7 @@ class CandidateGrid:
 
     def __init__(self, task: Task, candidates: list[Candidate]) -> None:
         self.task, self.candidates = task, candidates
-        self.is_searched = task.model.init_params == "auto" and not is_wide(task.rows)
+        self.is_searched = task.model.init_params == "auto" and not task.rows.is_wide
         forms = FORMS if self.is_searched else dict.fromkeys(kind.untied for kind, _ in candidates)
         self.on_all = {form: task.problem(form) for form in forms}
         self.problems = {form: self._sample(problem) for form, problem in self.on_all.items()}

@@ -1,11 +1,109 @@
-"""The apolar product, and Hankel matrices."""
+"""Forms by their contractions; the apolar product of tensors, and Hankel matrices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from apolar._core.arrays import Array, binary_exponent, scaled_by_power
-from apolar._core.checks import check_integer
+from apolar._core.checks import check_integer, numeric_array
 from apolar.tensor import monomials
-from apolar.tensor.symmetric import SymmetricTensor, check_same_space
+
+if TYPE_CHECKING:
+    from apolar.tensor.symmetric import SymmetricTensor
+
+
+class Form:
+    """A homogeneous polynomial that is known by its contractions; subclasses have `contract_all`."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def order(self) -> int:
+            """The degree."""
+
+        @property
+        def dim(self) -> int:
+            """The number of variables."""
+
+    def __call__(self, x: Any) -> Array:
+        """Return the form at points, P(x) = T(x, ..., x).
+
+        Parameters
+        ----------
+        x : array_like, shape (..., dim)
+
+        Returns
+        -------
+        values : ndarray, shape (...)
+        """
+        points = self._points(x)
+        values = self.contract_all(points.reshape(-1, self.dim), 0)
+        return values.reshape(points.shape[:-1])[()]
+
+    def gradient(self, x: Any) -> Array:
+        """Return the gradient of the form at points, d T(x, ..., x, .).
+
+        Parameters
+        ----------
+        x : array_like, shape (..., dim)
+
+        Returns
+        -------
+        gradient : ndarray, shape (..., dim)
+        """
+        points = self._points(x)
+        contracted = self.contract_all(points.reshape(-1, self.dim), 1)
+        return self.order * contracted.reshape(points.shape)
+
+    def contract_all(self, points: Array, left: int) -> Array:
+        """Return T(v, ..., v, .) with `left` slots open, for many points at once.
+
+        Parameters
+        ----------
+        points : ndarray, shape (n_points, dim)
+        left : int
+
+        Returns
+        -------
+        contracted : ndarray, shape (n_points, n_monomials(dim, left))
+            Compact coefficients of the tensors that are left.
+        """
+        raise NotImplementedError
+
+    def _points(self, x: Any) -> Array:
+        points = numeric_array(x, "x")
+        if points.ndim == 0 or points.shape[-1] != self.dim:
+            raise ValueError(f"The form has {self.dim} variables; got points of shape {points.shape}.")
+        return points
+
+    def _filling(self, x: Any, times: int) -> tuple[Array, int]:
+        """Return a point that fills some slots, and how many, after checking both."""
+        times = check_integer(times, "times", least=1)
+        point = self._points(x)
+        if point.ndim != 1 or times >= self.order:
+            raise ValueError(
+                f"contract takes one point of shape ({self.dim},) and times < {self.order}; got shape "
+                f"{point.shape} and times={times}. To fill every slot call the tensor: T(x)."
+            )
+        return point, times
+
+
+def check_same_space(first: SymmetricTensor, second: SymmetricTensor) -> None:
+    """Refuse two forms of differing order or dimension."""
+    _refuse_other_types(first, second)
+    if (first.order, first.dim) != (second.order, second.dim):
+        raise ValueError(
+            f"The tensors differ in shape: order {first.order} and dimension {first.dim} "
+            f"against order {second.order} and dimension {second.dim}."
+        )
+
+
+def _refuse_other_types(*tensors: Any) -> None:
+    for tensor in tensors:
+        if not hasattr(tensor, "exact_coefficients"):
+            raise TypeError(f"Pass a SymmetricTensor, not {type(tensor).__name__}.")
 
 
 def apolar_product(left: SymmetricTensor, right: SymmetricTensor) -> complex | float:
@@ -32,9 +130,6 @@ def apolar_product(left: SymmetricTensor, right: SymmetricTensor) -> complex | f
     >>> apolar.apolar_product(P, P)
     0.333...
     """
-    for tensor in (left, right):
-        if not isinstance(tensor, SymmetricTensor):
-            raise TypeError(f"apolar_product takes two SymmetricTensor; got {type(tensor).__name__}.")
     check_same_space(left, right)
     exponents = [binary_exponent(tensor.coefficients) for tensor in (left, right)]
     first, second = (
@@ -68,8 +163,7 @@ def hankel(tensor: SymmetricTensor, row_degree: int) -> Array:
            [ 0., -1.],
            [-1.,  0.]])
     """
-    if not isinstance(tensor, SymmetricTensor):
-        raise TypeError(f"hankel takes a SymmetricTensor; got {type(tensor).__name__}.")
+    _refuse_other_types(tensor)
     row_degree = check_integer(row_degree, "row_degree", least=0)
     if row_degree > tensor.order:
         raise ValueError(f"row_degree must be at most the order {tensor.order}; got {row_degree}.")

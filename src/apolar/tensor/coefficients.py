@@ -6,7 +6,7 @@ Floats neither overflow nor vanish on the way to the result.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from math import factorial, prod
@@ -56,6 +56,17 @@ def as_fractions(values: Any) -> Array | None:
         return None
     fractions = np.frompyfunc(as_fraction, 1, 1)(array)
     return None if any(value is None for value in np.ravel(fractions)) else fractions
+
+
+def in_fractions(function: Callable[..., Array], *operands: Any, n_products: int = 0) -> Array | None:
+    """Return a function of operands in fractions; None if they are not known exactly, or if it takes long."""
+    if n_products > MAX_PRODUCTS or any(operand is None for operand in operands):
+        return None
+    fractions = [as_fractions(operand) for operand in operands]
+    if any(operand is None for operand in fractions):
+        return None
+    result = function(*fractions)
+    return result if all(map(is_short, result)) else None
 
 
 def is_short(value: Fraction | int) -> bool:

@@ -23,7 +23,8 @@ from apolar._core.namespaces import (
 from apolar._core.threads import default_threads, one_blas_thread
 from apolar.data import CHUNK_SIZE, Rows, fetch_rows, on_checked, open_rows
 from apolar.tensor import monomials
-from apolar.tensor.symmetric import Form, SymmetricTensor
+from apolar.tensor.apolarity import Form
+from apolar.tensor.symmetric import SymmetricTensor
 
 # Up to this many multiplications an exact norm is worth its time: seconds on one processor.
 NORM_WORK = 5e10

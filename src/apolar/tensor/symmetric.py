@@ -17,6 +17,7 @@ from apolar._core.arrays import Array, IndexArray, binary_exponent, frozen, scal
 from apolar._core.checks import check_integer, fits_in_memory, numeric_array
 from apolar.tensor import coefficients as compact
 from apolar.tensor import monomials
+from apolar.tensor.apolarity import Form, check_same_space
 from apolar.tensor.polynomial import Terms, homogeneous_terms
 from apolar.tensor.printing import InText, Printed
 
@@ -25,82 +26,6 @@ if TYPE_CHECKING:
 
 # Terms that the representation of a tensor shows.
 SHOWN_TERMS = 8
-
-
-class Form:
-    """A homogeneous polynomial that is known by its contractions; subclasses have `contract_all`."""
-
-    if TYPE_CHECKING:
-
-        @property
-        def order(self) -> int:
-            """The degree."""
-
-        @property
-        def dim(self) -> int:
-            """The number of variables."""
-
-    def __call__(self, x: Any) -> Array:
-        """Return the form at points, P(x) = T(x, ..., x).
-
-        Parameters
-        ----------
-        x : array_like, shape (..., dim)
-
-        Returns
-        -------
-        values : ndarray, shape (...)
-        """
-        points = self._points(x)
-        values = self.contract_all(points.reshape(-1, self.dim), 0)
-        return values.reshape(points.shape[:-1])[()]
-
-    def gradient(self, x: Any) -> Array:
-        """Return the gradient of the form at points, d T(x, ..., x, .).
-
-        Parameters
-        ----------
-        x : array_like, shape (..., dim)
-
-        Returns
-        -------
-        gradient : ndarray, shape (..., dim)
-        """
-        points = self._points(x)
-        contracted = self.contract_all(points.reshape(-1, self.dim), 1)
-        return self.order * contracted.reshape(points.shape)
-
-    def contract_all(self, points: Array, left: int) -> Array:
-        """Return T(v, ..., v, .) with `left` slots open, for many points at once.
-
-        Parameters
-        ----------
-        points : ndarray, shape (n_points, dim)
-        left : int
-
-        Returns
-        -------
-        contracted : ndarray, shape (n_points, n_monomials(dim, left))
-            Compact coefficients of the tensors that are left.
-        """
-        raise NotImplementedError
-
-    def _points(self, x: Any) -> Array:
-        points = numeric_array(x, "x")
-        if points.ndim == 0 or points.shape[-1] != self.dim:
-            raise ValueError(f"The form has {self.dim} variables; got points of shape {points.shape}.")
-        return points
-
-    def _filling(self, x: Any, times: int) -> tuple[Array, int]:
-        """Return a point that fills some slots, and how many, after checking both."""
-        times = check_integer(times, "times", least=1)
-        point = self._points(x)
-        if point.ndim != 1 or times >= self.order:
-            raise ValueError(
-                f"contract takes one point of shape ({self.dim},) and times < {self.order}; got shape "
-                f"{point.shape} and times={times}. To fill every slot call the tensor: T(x)."
-            )
-        return point, times
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -223,7 +148,7 @@ class SymmetricTensor(Printed, Form):
         SymmetricTensor(order=3, dim=2): x^3 - 3*x*y^2
         """
         order = check_integer(order, "order", least=1)
-        exact_weights, exact_points = compact.as_fractions(weights), compact.as_fractions(points)
+        given = weights, points
         weights, points = numeric_array(weights, "weights"), numeric_array(points, "points")
         if points.ndim != 2 or points.shape[1] == 0 or weights.shape != points.shape[:1]:
             raise ValueError(
@@ -233,12 +158,9 @@ class SymmetricTensor(Printed, Form):
         dim = points.shape[1]
         n_entries = dim * monomials.n_monomials(dim, order - 1)
         fits_in_memory(n_entries, f"A tensor of order {order} in {dim} variables")
-        is_cheap = len(points) * n_entries <= compact.MAX_PRODUCTS
-        if exact_weights is not None and exact_points is not None and is_cheap:
-            sums = monomials.sum_of_powers(exact_weights, exact_points, order)
-            if all(map(compact.is_short, sums)):
-                return cls(order, dim, sums)
-        return cls(order, dim, compact.of_powers(weights, points, order))
+        power_sum = partial(monomials.sum_of_powers, degree=order)
+        sums = compact.in_fractions(power_sum, *given, n_products=len(points) * n_entries)
+        return cls(order, dim, compact.of_powers(weights, points, order) if sums is None else sums)
 
     @classmethod
     def from_rows(cls, rows: Any, weights: Any, order: int) -> RowTensor:
@@ -449,20 +371,17 @@ class SymmetricTensor(Printed, Form):
         self, function: Callable[..., Array], other: Any, order: int | None = None, n_products: int = 0
     ) -> SymmetricTensor:
         """Return a form, whose coefficients are a function of two operands: exactly, where both are exact."""
-        order = self.order if order is None else order
         is_form = isinstance(other, SymmetricTensor)
-        exact = other._exact if is_form else compact.as_fractions(other)
-        if self._exact is not None and exact is not None and n_products <= compact.MAX_PRODUCTS:
-            result = function(self._exact, exact)
-            if all(map(compact.is_short, result)):
-                return SymmetricTensor(order, self.dim, result)
-        try:
-            given = other.coefficients if is_form else compact.to_float(other)
-            with np.errstate(over="ignore", invalid="ignore"):
-                values = function(self.coefficients, given)
-        except OverflowError as error:
-            raise ValueError(compact.TOO_LARGE) from error
-        return SymmetricTensor(order, self.dim, compact.representable(values))
+        exact = other._exact if is_form else other
+        values = compact.in_fractions(function, self._exact, exact, n_products=n_products)
+        if values is None:
+            try:
+                given = other.coefficients if is_form else compact.to_float(other)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    values = compact.representable(function(self.coefficients, given))
+            except OverflowError as error:
+                raise ValueError(compact.TOO_LARGE) from error
+        return SymmetricTensor(self.order if order is None else order, self.dim, values)
 
     def __add__(self, other: object) -> SymmetricTensor:
         if not isinstance(other, SymmetricTensor):
@@ -511,15 +430,6 @@ class SymmetricTensor(Printed, Form):
         )
 
     __hash__ = None  # type: ignore[assignment]  # compared by value, as arrays are
-
-
-def check_same_space(first: SymmetricTensor, second: SymmetricTensor) -> None:
-    """Refuse two forms of differing order or dimension."""
-    if (first.order, first.dim) != (second.order, second.dim):
-        raise ValueError(
-            f"The tensors differ in shape: order {first.order} and dimension {first.dim} "
-            f"against order {second.order} and dimension {second.dim}."
-        )
 
 
 def as_tensor(value: Any) -> SymmetricTensor:
