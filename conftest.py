@@ -4,7 +4,7 @@ import importlib.util
 import signal
 
 # The kernels can be imported only where Triton is.
-collect_ignore_glob = [] if importlib.util.find_spec("triton") else ["src/apolar/*/kernels/triton_*.py"]
+collect_ignore_glob = [] if importlib.util.find_spec("triton") else ["src/apolar/*/triton_*.py"]
 
 # A suite in the background of a script ignores Ctrl-C, and so would the programs that tests interrupt: they
 # inherit that, but not a handler.

@@ -187,7 +187,9 @@ def test_stopping_early_is_not_diverging():
 def test_more_terms_than_needed_are_exact():
     weights, points = random_terms(3, 2, 0)
     waring = apolar.decompose(apolar.SymmetricTensor.from_waring(weights, points, 3), 4, random_state=0)
-    assert (waring.rank, waring.status) == (4, Status.EXACT)
+    # The other two may be as small as rounding, or lie next to each other.
+    assert waring.status in (Status.EXACT, Status.ILL_CONDITIONED)
+    assert (waring.rank, waring.residual < 1e-10) == (4, True)
 
 
 # --- the result ------------------------------------------------------------------------
@@ -242,7 +244,7 @@ def test_condition_is_the_same_dense_and_matrix_free(monkeypatch):
     points = random_terms(6, 5, 3)[1]
     waring = apolar.Waring(np.ones(5), points, 3)
     dense = waring.condition
-    tune(monkeypatch, "terms", condition_work=0)
+    tune(monkeypatch, "terms", rank_work=0)
     assert apolar.Waring(np.ones(5), points, 3).condition == pytest.approx(dense, rel=1e-2)
     assert apolar.Waring(np.ones(3), random_terms(2, 3, 0)[1], 3).condition == np.inf
     twice = np.concatenate([points, points[:1]])

@@ -123,7 +123,7 @@ def test_the_standard_error_is_that_of_the_estimates(noise, monkeypatch):
 def test_an_estimate_is_never_exact(monkeypatch):
     rows, _ = clusters(300, 40, 3, 1e-12)
     monkeypatch.setattr(row_tensor, "NORM_WORK", 0.0)
-    tune(monkeypatch, "implicit", vanishing=0.0)
+    tune(monkeypatch, "implicit", rounding=0.0)
     W = apolar.decompose(apolar.SymmetricTensor.from_rows(rows, None, 3), 3, random_state=0)
     assert W.status is apolar.Status.APPROXIMATE
     assert W.residual >= implicit.MIN_RESIDUAL

@@ -22,6 +22,19 @@ def test_a_stream_learns_what_the_whole_says(name):
     assert whole.n_samples_seen_ == len(X) + 1000
 
 
+@pytest.mark.parametrize(
+    "parameters", [{}, {"covariance_type": "EVE"}, {"noise": True}, {"init_params": "kmeans"}]
+)
+def test_the_first_batch_is_a_fit(parameters):
+    X, _ = example()
+    for rows in (X, np.round(3 * X)):
+        fits = [GaussianMixture(3, random_state=0, **parameters) for _ in range(2)]
+        first, whole = fits[0].partial_fit(rows), fits[1].fit(rows)
+        np.testing.assert_array_equal(first.covariances_, whole.covariances_)
+        np.testing.assert_array_equal(first.rounding_variances_, whole.rounding_variances_)
+        assert (first.lower_bound_, first.evidence_) == (whole.lower_bound_, whole.evidence_)
+
+
 def test_a_bad_batch_leaves_a_stream_as_it_was():
     X, _ = example()
     model = GaussianMixture(3, random_state=0).partial_fit(X)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from apolar.cli.console import BadInput, Interrupted, error_message, escape, escape_lines
+from apolar.cli.console import BadInput, Interrupted, error_message, escape_lines, say
 from apolar.cli.decompose_command import decompose
 from apolar.cli.fit_command import fit, select
 from apolar.cli.output import WRITTEN
@@ -62,7 +62,7 @@ def _mend_streams() -> None:
 def _say_written(written: list[str]) -> None:
     """Name the files that were written before the output was closed."""
     if written:
-        click.echo(escape(f"Standard output was closed; written before: {', '.join(written)}."), err=True)
+        say(f"Standard output was closed; written before: {', '.join(written)}.", err=True)
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> None:

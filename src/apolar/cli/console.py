@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,8 +18,6 @@ from apolar.exceptions import ColumnError, ComponentError
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
-    from rich.table import Table
-    from rich.text import Text
 
 # The width in characters, if the output is not a terminal; and what the name of a column may take of it.
 FILE_WIDTH = 110
@@ -124,17 +123,10 @@ def new_console(*, stderr: bool = False) -> Console:
     return console
 
 
-def line(text: str) -> Text:
-    """Return a line of text in which neither brackets nor control characters have a meaning."""
-    from rich.text import Text
-
-    return Text(escape(text))
-
-
-def print_lines(console: Console, *texts: str) -> None:
-    """Print lines; leave out empty ones."""
+def say(*texts: str, err: bool = False) -> None:
+    """Print lines that cannot steer a terminal; leave out empty ones."""
     for text in filter(None, texts):
-        console.print(line(text))
+        print(escape(text), file=sys.stderr if err else sys.stdout)
 
 
 def print_object(answer: dict[str, Any]) -> None:
@@ -149,36 +141,37 @@ def as_number(value: Any) -> Any:
     return float(value) if math.isfinite(value) else None
 
 
-def new_grid(
-    console: Console, fixed: Mapping[str, Sequence[str]], others: Mapping[str, Sequence[str]]
-) -> Table:
-    """Return a table with the fixed columns, and as many of the others as the console has room for.
+def show_grid(fixed: Mapping[str, Sequence[str]], others: Mapping[str, Sequence[str]]) -> None:
+    """Print a table with the fixed columns, and as many of the others as the terminal has room for.
 
     Parameters
     ----------
-    console : Console
     fixed, others : dict of sequences of str
         The cells of columns by their names.
     """
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     shown: list[list[Text]] = []
     columns = [*fixed.items(), *others.items()]
+    console = new_console()
     room = console.width
     for name, cells in columns:
         width = max(*map(len, cells), min(len(name), NAME_WIDTH))
         room -= width + 2  # a space on each side
         needed = len(" ... ") if len(shown) < len(columns) - 1 else 0
         is_full = room < needed and len(shown) > len(fixed)
-        grid.add_column("..." if is_full else line(name), justify="right", no_wrap=True, max_width=width)
-        shown.append([line("..." if is_full else cell) for cell in cells])
+        grid.add_column(
+            Text("..." if is_full else escape(name)), justify="right", no_wrap=True, max_width=width
+        )
+        shown.append([Text("..." if is_full else escape(cell)) for cell in cells])
         if is_full:
             break
     for row in zip(*shown, strict=True):
         grid.add_row(*row)
-    return grid
+    console.print(grid)
 
 
 class Bar(AbstractContextManager["Bar"]):

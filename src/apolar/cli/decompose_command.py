@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import BadInput, as_number, new_console, new_grid, print_lines, print_object
+from apolar.cli.console import BadInput, as_number, print_object, say, show_grid
 from apolar.cli.options import METHOD, check_sources, json_option, seed_option
 
 if TYPE_CHECKING:
@@ -256,19 +256,17 @@ def _as_object(waring: Waring, tensor: SymmetricTensor, names: list[str]) -> dic
 def _print(waring: Waring, tensor: SymmetricTensor, names: list[str], proofs: dict[str, str]) -> None:
     from apolar.tensor.printing import format_number
 
-    console = new_console()
     form, formula = tensor.to_string(names), waring.to_string(names)
-    print_lines(console, f"T = {form if len(form) < MAX_FORMULA else repr(tensor)}")
+    say(f"T = {form if len(form) < MAX_FORMULA else repr(tensor)}")
     if waring.rank:
         columns = {}
         points = waring.points.round(12) + 0.0  # without the digits that are rounding
-        for name, values in zip(names, points.T, strict=True):
-            values = values.real if not values.imag.any() else values
-            columns[name] = [format_number(value) for value in values.tolist()]
-        print_lines(console, "T = sum of weight * (point . x)^order")
+        for name, values in zip(names, points.T.tolist(), strict=True):
+            columns[name] = [format_number(value if value.imag else value.real) for value in values]
+        say("T = sum of weight * (point . x)^order")
         weights = [format_number(weight) for weight in waring.weights.tolist()]
-        console.print(new_grid(console, {"weight": weights}, columns))
-        print_lines(console, f"  = {formula}" if len(formula) < MAX_FORMULA else "")
+        show_grid({"weight": weights}, columns)
+        say(f"  = {formula}" if len(formula) < MAX_FORMULA else "")
     amplified = f"noise is amplified {waring.condition:.3g} times"
     if math.isinf(waring.condition):
         amplified = "one of a continuous family, or too near to one to tell"
@@ -280,4 +278,4 @@ def _print(waring: Waring, tensor: SymmetricTensor, names: list[str], proofs: di
         "status": f"{waring.status.name}: {waring.message}",
         **proofs,
     }
-    print_lines(console, *(f"{name:>10}  {value}" for name, value in facts.items() if value))
+    say(*(f"{name:>10}  {value}" for name, value in facts.items() if value))

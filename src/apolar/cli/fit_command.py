@@ -14,12 +14,10 @@ from apolar.cli.console import (
     BadInput,
     Bar,
     as_number,
-    escape,
     escape_lines,
-    new_console,
-    new_grid,
-    print_lines,
     print_object,
+    say,
+    show_grid,
 )
 from apolar.cli.options import (
     check_sources,
@@ -163,7 +161,7 @@ def fit(
                 page = report_page(analysis, table.X, provenance(table, seed))
                 written["report"] = files.add_lines("report.html", [page, PAGE_MARK])
     if not no_report and "report" not in written:
-        click.echo(escape(why_no_report()), err=True)
+        say(why_no_report(), err=True)
     outlying = (table.row_numbers[analysis.outliers] + 1).tolist()
     if as_json:
         print_object(_as_object(analysis, table, written, outlying))
@@ -248,10 +246,10 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
     from apolar._core.display import with_error
     from apolar.reports.text import agreement, choice, headline
 
-    console, model = new_console(), analysis.model
+    model = analysis.model
     dropped = f"Left out {table.n_dropped} rows with missing values." if table.n_dropped else ""
     reason = "" if analysis.selection is None else choice(analysis)
-    print_lines(console, *table.notes, dropped, table.missing_line, headline(analysis), reason)
+    say(*table.notes, dropped, table.missing_line, headline(analysis), reason)
     names = [f"{k + 1}" for k in range(len(model.weights_))]
     counts, weights = analysis.counts.tolist(), model.weights_.tolist()
     if analysis.has_noise:
@@ -267,10 +265,9 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
         name: [*map(with_error, model.means_[:, j], analysis.deviations[:, j]), *[""] * analysis.has_noise]
         for j, name in enumerate(analysis.names)
     }
-    console.print(new_grid(console, fixed, means))
+    show_grid(fixed, means)
     bic = f"BIC {analysis.criteria['bic']:.2f} (lower is better), {analysis.n_parameters} parameters"
-    print_lines(
-        console,
+    say(
         "Means ± standard deviations within the cluster.",
         "" if analysis.truth is None else agreement(analysis),
         f"{bic}; best start: {model.start_}.",
@@ -353,8 +350,7 @@ def select(
         answer = {"best": best, "criterion": criterion, "reason": selection.reason, "table": rows}
         print_object(answer | {"columns": list(table.names), "notes": list(table.notes)})
         return
-    for note in filter(None, (*table.notes, table.missing_line)):
-        click.echo(escape(note))
+    say(*table.notes, table.missing_line)
     click.echo(escape_lines(str(selection)))
 
 

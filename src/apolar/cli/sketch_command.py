@@ -14,12 +14,10 @@ from apolar.cli.console import (
     Bar,
     as_number,
     count_noun,
-    escape,
     join_list,
-    new_console,
-    new_grid,
-    print_lines,
     print_object,
+    say,
+    show_grid,
 )
 from apolar.cli.options import ALL, check_sources, numbers_of_components, table_options
 from apolar.cli.output import Output
@@ -85,10 +83,8 @@ def sketch(data: tuple[str, ...], order: str, output: Path, **reading: Any) -> N
             sums = MomentSketch(table.X.shape[1], feature_names=table.names, order=int(order))
             sums.update(table.X)
         files.add(output.name, sums.save)
-    for note in table.notes:
-        click.echo(escape(note))
     n_columns = count_noun(len(table.names), "column")
-    click.echo(escape(f"{sums.n_rows:,} rows, {n_columns} ({join_list(table.names)}): {output}"))
+    say(*table.notes, f"{sums.n_rows:,} rows, {n_columns} ({join_list(table.names)}): {output}")
 
 
 @click.command()
@@ -114,7 +110,7 @@ def merge(sketches: tuple[Path, ...], output: Path) -> None:
             raise BadInput(f"{path} does not add up with {sketches[0]}: {error}") from error
     with Output(output.parent) as files:
         files.add(output.name, total.save)
-    click.echo(escape(f"{total.n_rows:,} rows, {total.n_features} columns: {output}"))
+    say(f"{total.n_rows:,} rows, {total.n_features} columns: {output}")
 
 
 def _load_sketch(path: Path) -> MomentSketch:
@@ -300,10 +296,9 @@ def _print(
     from apolar._core.display import with_error
     from apolar.plots.mixtures import MixtureView
 
-    console = new_console()
     n_components, n_features = model.means_.shape
     noun = count_noun(n_components, "component" if is_standardised else f"{model.covariance_type} component")
-    print_lines(console, *notes, f"{model.n_samples_seen_:,.0f} rows, {noun}, from moments alone.")
+    say(*notes, f"{model.n_samples_seen_:,.0f} rows, {noun}, from moments alone.")
     names = getattr(model, "feature_names_in_", [f"x{i + 1}" for i in range(n_features)])
     deviations = MixtureView.of(model).variances ** 0.5
     means = {
@@ -314,7 +309,7 @@ def _print(
         "component": [f"{k + 1}" for k in range(n_components)],
         "weight": [f"{weight:.3f}" for weight in model.weights_],
     }
-    console.print(new_grid(console, fixed, means))
+    show_grid(fixed, means)
     agreement = f"The moments agree with such a mixture (p = {found.p_value:.2g})."
     if found.p_value < MIN_P_VALUE:
         agreement = (
@@ -323,8 +318,7 @@ def _print(
         )
     # Parameters that are valid, of a mixture that the moments contradict, are not reported as valid.
     is_contradicted = found.p_value < MIN_P_VALUE and found.status.name == "VALID"
-    print_lines(
-        console,
+    say(
         "Means ± standard deviations within the component.",
         "" if is_contradicted else f"{found.status.name}: {found.status.value}",
         "" if math.isnan(found.p_value) else agreement,

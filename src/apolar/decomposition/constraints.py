@@ -240,7 +240,7 @@ def polar_ascent(tensor: SymmetricTensor, frame: Array, method: str, *, max_iter
 def _frame_gradient(tensor: SymmetricTensor, frame: Array, unit: float) -> tuple[Array, Array, float, float]:
     """Return the values T(v_i), the gradient of half the sum of their squares over d, and two numbers.
 
-    These are the sum, and the size of the gradient along the frames. The tensor is multiplied by `unit` first.
+    These are the sum, and the size of the gradient along the frames. The tensor is multiplied by `unit`.
     """
     contracted = unit * tensor.contract_all(frame, 1)
     values = np.einsum("ij,ij->i", contracted, frame)
@@ -278,7 +278,7 @@ def drop_zero_terms(constraint: str, tensor: SymmetricTensor, terms: Terms, sour
     ValueError
         If all terms are zero: nothing that keeps the constraint is nearer to the tensor.
     """
-    kept = np.linalg.norm(terms.vectors, axis=1) ** tensor.order > TUNING.vanishing * tensor.norm()
+    kept = np.linalg.norm(terms.vectors, axis=1) ** tensor.order > TUNING.rounding * tensor.norm()
     if kept.all():
         return terms, source
     if not kept.any():

@@ -71,14 +71,14 @@ def decompose_rows(
     _, directions = leading_eigenvectors(
         tensor.second_moment, tensor.dim, n_columns, rng, max_rounds=TUNING.row_rounds
     )
-    if tensor.share_outside(directions) <= TUNING.vanishing:
+    if tensor.share_outside(directions) <= TUNING.rounding:
         return _lift(decompose_formed(tensor.change_variables(directions)), directions)
     if isinstance(rank, int):
         if rank > max(n_columns, power_method_limit(n_columns, order)):
             return _from_rows(tensor, rank, refine, n_starts if max_iter else 1, rng)
         n_columns = min(n_columns, rank + TUNING.oversampling)
     directions, projected = largest_projection(tensor, directions[:, :n_columns], rng)
-    rounding = TUNING.vanishing * tensor.total_size
+    rounding = TUNING.rounding * tensor.total_size
     if isinstance(rank, int) and projected.norm() <= rounding:
         # The powers of the rows cancel in the leading directions, up to rounding.
         if not (tensor.norm_is_affordable and tensor.norm() <= rounding):

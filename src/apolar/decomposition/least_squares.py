@@ -101,27 +101,12 @@ class TermsModel:
 
     @cached_property
     def matrix(self) -> Array:
-        """The Gauss-Newton matrix, with the Hessian of the penalty; of non-negative terms the Hessian.
-
-        Where that is not positive in the free coordinates, it is Gauss and Newton's.
-        """
+        """The Gauss-Newton matrix, with the Hessian of the penalty."""
         rank, dim = self.vectors.shape
         each, n = np.arange(rank), self.vectors.size
         blocks = self.gram.matrix()
         if self.objective.penalty:
             blocks[each, :, each, :] += self.pulls[:, None, None] * (np.eye(dim) + self.outer)
-        if self.objective.is_nonnegative and self.cost > TUNING.nearly_exact**2:
-            # Near an optimum that is not the tensor the steps of Gauss and Newton are slow.
-            hessian, order = blocks.copy(), self.objective.tensor.order
-            rest = self.residual / np.sqrt(multinomials(dim, order))
-            bends = _contract(rest, self.vectors, order, 2)[:, product_positions(dim, 1, 1)]
-            hessian[each, :, each, :] += order * (order - 1) * bends
-            where = np.flatnonzero(self.free)
-            try:
-                np.linalg.cholesky(hessian.reshape(n, n)[np.ix_(where, where)])
-            except np.linalg.LinAlgError:
-                return blocks.reshape(n, n)
-            blocks = hessian
         return blocks.reshape(n, n)
 
     def step(self, damping: float) -> Array:
@@ -163,8 +148,7 @@ class TermsModel:
         if not self.objective.is_nonnegative:
             # What the equations of the step leave.
             return 0.5 * float(np.vdot(step, damping * self.scales[:, None] * step - self.gradient).real)
-        is_small = self.vectors.size <= TUNING.max_unknowns
-        image = (self.matrix @ step.ravel()).reshape(step.shape) if is_small else self.gram.product(step)
+        image = self.gram.product(step)
         return -float(np.sum(step * (self.gradient + 0.5 * image)))
 
 
@@ -236,8 +220,8 @@ def has_converged(gradient_size: float, tol: float) -> bool:
     return gradient_size <= max(tol, 1e-9)
 
 
-def penalised_descent(tensor: SymmetricTensor, terms: Terms, penalties: Array) -> Terms:
-    """Return real terms after a few steps at each penalty, and more without one.
+def penalised_descent(tensor: SymmetricTensor, terms: Terms) -> Terms:
+    """Return real terms after a few steps at each of some falling penalties, and more without one.
 
     Parameters
     ----------
@@ -245,8 +229,6 @@ def penalised_descent(tensor: SymmetricTensor, terms: Terms, penalties: Array) -
         Real, of order at least 3.
     terms : Terms
         Real. The signs are kept.
-    penalties : ndarray
-        Falling.
 
     Returns
     -------
@@ -255,10 +237,10 @@ def penalised_descent(tensor: SymmetricTensor, terms: Terms, penalties: Array) -
     objective = Objective(tensor, terms.signs, tensor.norm())
 
     def is_slow(gain: float, cost: float) -> bool:
-        return gain < TUNING.promising * cost or cost < TUNING.vanishing
+        return gain < TUNING.promising * cost or cost < TUNING.rounding
 
     moved = terms.vectors / objective.unit
-    for penalty in (*penalties, 0.0):
+    for penalty in (*np.geomspace(1e-2, 1e-4, 5), 0.0):
         model = TermsModel(replace(objective, penalty=float(penalty)), moved)
         max_iter, damping = (8, 1e-2) if penalty else (TUNING.short_run, 1e-4)
         moved = descend(model, max_iter=max_iter, damping=damping, is_slow=is_slow)[0].vectors
@@ -291,7 +273,7 @@ def polish(tensor: SymmetricTensor, terms: Terms) -> Terms:
     model = TermsModel(objective, terms.vectors / objective.unit)
     model, _ = descend(model, max_iter=TUNING.polish_steps, tol=np.finfo(float).eps)
     before = np.nan
-    for _ in range(TUNING.full_steps):
+    for _ in range(TUNING.polish_steps):
         vectors = model.vectors * objective.unit
         residual = relative_residual(tensor, terms.signs, vectors)
         sizes = np.linalg.norm(vectors, axis=1) ** order

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
+from apolar._core.arrays import Array
 from apolar.decomposition import ranks
 from apolar.decomposition.pencil import real_starts
 from apolar.decomposition.power_method import power_method
@@ -28,58 +29,49 @@ from apolar.decomposition.tuning import TUNING
 
 def pencil_method(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[Terms, str]:
     """Return the terms of algorithm 2, and where their number comes from."""
-    rank, source = ranks.resolve_rank(problem.rank, problem.flattening.singular_values)
-    terms = _pencil_terms(problem, rank, rng)
-    return refine_in_field(problem, terms) if problem.refine else terms, source
-
-
-def _pencil_terms(problem: DecompositionProblem, rank: int, rng: np.random.Generator) -> Terms:
-    """Return the terms of algorithm 2 as it gives them."""
-    tensor, row_degree = problem.tensor, problem.flattening.row_degree
-    _check_limit(problem, rank, ranks.pencil_limit(tensor.dim, tensor.order, row_degree), "pencil")
+    tensor, flattening = problem.tensor, problem.flattening
+    limit = ranks.pencil_limit(tensor.dim, tensor.order, flattening.row_degree)
+    rank, source = _limited_rank(problem, limit, "pencil")
     points = pencil_or_none(problem, rank, rng)
     if points is None:
         raise ValueError(
             f"Algorithm 2 breaks down at rank {rank}: the pencil is singular, so the rank is not the "
             "tensor's own or its points are in special position. Use method='auto'."
         )
-    return rate_points(problem, "pencil", real_starts(points) if problem.field == "real" else points)
+    terms = rate_points(problem, "pencil", real_starts(points) if problem.field == "real" else points)
+    return refine_in_field(problem, terms), source
 
 
 def spm_method(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[Terms, str]:
     """Return the terms of the subspace power method, and where their number comes from."""
-    rank, source = ranks.resolve_rank(problem.rank, problem.flattening.singular_values)
-    terms = _power_method_terms(problem, rank, rng)
-    if not problem.refine:
-        return terms, source
-    terms = refine_in_field(problem, terms)
-    if problem.field == "auto" and not (terms.is_exact or problem.tensor.is_complex):
-        rival = _power_method_terms(replace(problem, field="complex"), rank, rng)
-        terms = far_better(refine_in_field(problem, rival), terms)
-    return terms, source
-
-
-def _power_method_terms(problem: DecompositionProblem, rank: int, rng: np.random.Generator) -> Terms:
-    """Return the terms of the subspace power method as it gives them."""
     tensor, flattening = problem.tensor, problem.flattening
-    _check_limit(problem, rank, ranks.power_method_limit(tensor.dim, tensor.order), "spm")
+    rank, source = _limited_rank(problem, ranks.power_method_limit(tensor.dim, tensor.order), "spm")
     if rank > (limit := ranks.numerical_rank(flattening.singular_values)):
         raise ValueError(
             f"The Hankel matrix has rank {limit}: method='spm' finds no more "
             f"terms than that, and {rank} were asked for. Use method='auto', or a lower rank."
         )
-    points = power_method(flattening, rank, problem.wants_complex, rng)
-    return rate_points(problem, "spm", points)
+
+    def search(is_complex: bool) -> Terms:
+        points = power_method(flattening, rank, is_complex, rng)
+        return refine_in_field(problem, rate_points(problem, "spm", points))
+
+    terms = search(problem.wants_complex)
+    if problem.refine and problem.field == "auto" and not (terms.is_exact or terms.is_complex):
+        terms = far_better(search(True), terms)
+    return terms, source
 
 
-def _check_limit(problem: DecompositionProblem, rank: int, limit: int, method: str) -> None:
-    """Refuse a rank above that of a method."""
+def _limited_rank(problem: DecompositionProblem, limit: int, method: str) -> tuple[int, str]:
+    """Return the rank and where it comes from; refuse one above that of a method."""
+    rank, source = ranks.resolve_rank(problem.rank, problem.flattening.singular_values)
     if rank > limit:
         raise ValueError(
             f"Rank {rank} is above what method='{method}' can find in a tensor of order "
             f"{problem.tensor.order} in {problem.tensor.dim} variables: {limit}. Use method='auto', or a "
             "lower rank."
         )
+    return rank, source
 
 
 def auto_method(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[Terms, str]:
@@ -92,24 +84,18 @@ def auto_method(problem: DecompositionProblem, rng: np.random.Generator) -> tupl
             f"Rank {rank}: no form of degree {tensor.order} in {tensor.dim} variables "
             f"has a rank above {largest}."  # twice the generic rank [blekherman2015]
         )
-    if not problem.refine:
-        return _best_unrefined(problem, rank, rng), source
-    if problem.rank is not None:
-        return best_terms(problem, rank, rng), source
-    return _decompose_unknown_rank(problem, rank, source, rng)
-
-
-def _best_unrefined(problem: DecompositionProblem, rank: int, rng: np.random.Generator) -> Terms:
-    """Return the better of the structured methods, as they come."""
+    if problem.refine:
+        known = problem.rank is not None
+        return (best_terms(problem, rank, rng), source) if known else _search_rank(problem, rank, source, rng)
     found: list[Terms] = []
-    for structured in (_pencil_terms, _power_method_terms):
+    for structured in (pencil_method, spm_method):
         try:
-            found.append(structured(problem, rank, rng))
+            found.append(structured(problem, rng)[0])
         except ValueError as error:
             reason = error
     if not found:
         raise ValueError(f"No method gives rank {rank} without refinement: switch it on.") from reason
-    return min(found, key=lambda terms: terms.residual)
+    return min(found, key=lambda terms: terms.residual), source
 
 
 METHODS: dict[str, Callable[[DecompositionProblem, np.random.Generator], tuple[Terms, str]]] = {
@@ -123,7 +109,7 @@ METHODS: dict[str, Callable[[DecompositionProblem, np.random.Generator], tuple[T
 # --- a rank that is not given ---------------------------------------------------------------------
 
 
-def _decompose_unknown_rank(
+def _search_rank(
     problem: DecompositionProblem, rank: int, source: str, rng: np.random.Generator
 ) -> tuple[Terms, str]:
     """Return the best terms at a rank that the tensor tells, and how it told it.
@@ -139,7 +125,7 @@ def _decompose_unknown_rank(
     """
     tensor, values = problem.tensor, problem.flattening.singular_values
     points = pencil_or_none(problem, rank, rng)
-    if points is not None and not (problem.field == "real" and np.iscomplexobj(points)):
+    if points is not None and (problem.field != "real" or not np.iscomplexobj(points)):
         exact = _exact_or_none(problem, "pencil", points)
         if exact is not None:
             return exact, source
@@ -148,35 +134,23 @@ def _decompose_unknown_rank(
         exact = _exact_or_none(problem, "monomials", points)
         if exact is not None:
             return exact, "the ranks of monomials that share no variable"
-    first: Terms | None = None
-    above_floor = ranks.noise_floor_rank(values)
-    if above_floor is not None:
-        if rank < len(values):
-            # Noise leaves no singular value at rounding: what looks like a floor may be small terms.
-            first = best_terms(problem, rank, rng)
-            if first.is_exact:
-                return first, source
-        terms = best_terms(problem, above_floor, rng)
-        if terms.residual <= TUNING.far and not terms.is_diverging:
-            return _as_noisy(terms, "the singular values above a floor of noise")
-    if len(tensor.coefficients) > TUNING.many_coefficients and rank == len(values):
-        # Noise may fill the matrix: if its spectrum shows how much, terms above it leave as much.
-        seen = ranks.noise_edge_rank(values)
-        if seen is not None:
-            terms = best_terms(problem, seen[0], rng)
-            if terms.residual * tensor.norm() <= TUNING.same_noise * seen[1] and not terms.is_diverging:
-                return _as_noisy(terms, "the singular values above those of noise")
-        # Random starts at a rank as high as that would take minutes, and say little.
-        rank = min(rank, structured_limit(tensor))
-        problem = replace(problem, n_starts=1)
+    # Noise fills the matrix: where a singular value is at rounding, what looks like noise may be small terms.
+    is_full = rank == len(values)
+    first = None if is_full else _few_starts(problem, rank, rng)
+    if first is None or not first.is_exact:
+        for number, largest, words in _ranks_above_noise(problem, is_full):
+            terms = best_terms(problem, number, rng)
+            if terms.residual <= largest and not terms.is_diverging:
+                return _as_noisy(terms, words)
     if first is None:
-        # A rank above those of the structured methods says little: a few starts will do.
-        share = 1 if rank <= structured_limit(tensor) else 5
-        first = best_terms(replace(problem, n_starts=max(problem.n_starts // share, 1)), rank, rng)
-    return (first, source) if first.is_exact else _search_rank(problem, first, source, rng)
+        if len(tensor.coefficients) > TUNING.many_coefficients:
+            # Random starts at a rank as high as that would take minutes, and say little.
+            rank, problem = min(rank, structured_limit(tensor)), replace(problem, n_starts=1)
+        first = _few_starts(problem, rank, rng)
+    return (first, source) if first.is_exact else _raise_rank(problem, first, source, rng)
 
 
-def _exact_or_none(problem: DecompositionProblem, method: str, points: np.ndarray) -> Terms | None:
+def _exact_or_none(problem: DecompositionProblem, method: str, points: Array) -> Terms | None:
     """Return the terms of points if they are the tensor's own, after a refinement."""
     terms = rate_points(problem, method, points)
     if terms.residual > TUNING.promising or terms.is_diverging:
@@ -185,12 +159,30 @@ def _exact_or_none(problem: DecompositionProblem, method: str, points: np.ndarra
     return finished if finished.is_exact else None
 
 
+def _few_starts(problem: DecompositionProblem, rank: int, rng: np.random.Generator) -> Terms:
+    """Return the best terms of the Hankel matrix's rank: a high one says little, and few starts will do."""
+    share = 1 if rank <= structured_limit(problem.tensor) else TUNING.long_run
+    return best_terms(replace(problem, n_starts=max(problem.n_starts // share, 1)), rank, rng)
+
+
+def _ranks_above_noise(problem: DecompositionProblem, is_full: bool) -> Iterator[tuple[int, float, str]]:
+    """Yield ranks above what looks like noise, the residual that it leaves, and how it is seen."""
+    tensor, values = problem.tensor, problem.flattening.singular_values
+    above_floor = ranks.noise_floor_rank(values)
+    if above_floor is not None:
+        yield above_floor, TUNING.far, "the singular values above a floor of noise"
+    if is_full and len(tensor.coefficients) > TUNING.many_coefficients:
+        rank, norm = ranks.noise_edge_rank(values) or (0, 0.0)
+        if rank:
+            yield rank, TUNING.same_noise * norm / tensor.norm(), "the singular values above those of noise"
+
+
 def _as_noisy(terms: Terms, source: str) -> tuple[Terms, str]:
     """Return terms of a tensor that is taken for noisy, and the words that say so."""
     return terms, f"{source}; the {terms.residual:.1g} that is left is taken for noise"
 
 
-def _search_rank(
+def _raise_rank(
     problem: DecompositionProblem, first: Terms, source: str, rng: np.random.Generator
 ) -> tuple[Terms, str]:
     """Return exact terms of the least rank at which the search finds any, and how it was found.
@@ -226,14 +218,23 @@ def _search_rank(
     candidates = range(max(_next_rank(problem, rank), lower), last + 1)
     if size > TUNING.many_coefficients or (is_near and problem.wants_complex):
         candidates = range(0)
-    exact, tried = _first_exact(problem, candidates, rng)
-    if exact is not None:
-        if tensor.dim == 2 and exact.rank == _next_rank(problem, lower):
-            lower = exact.rank
-        words = f"raised until exact, from the Hankel matrix's {rank}"
-        if is_near:
-            words = f"exact, where {rank} terms leave {first.residual:.1g}, and below the generic rank"
-        return replace(exact, rank_bounds=(lower, exact.rank)), words
+    tried = [rank]
+    for number in candidates:
+        if problem.is_out_of_time:
+            break
+        tried.append(number)
+        affordable = TUNING.rank_work / (len(candidates) * run_work(tensor, number))
+        n_starts = max(int(min(affordable, problem.n_starts // 2)), 1)
+        # Below the generic rank complex starts find hardly more than real ones.
+        is_real = size > TUNING.few_coefficients and number * tensor.dim < size and not problem.wants_complex
+        share = replace(problem, n_starts=n_starts, field="real" if is_real else problem.field)
+        exact = best_terms(share, number, rng)
+        if exact.is_exact:
+            is_next = tensor.dim == 2 and number == _next_rank(problem, lower)
+            words = f"raised until exact, from the Hankel matrix's {rank}"
+            if is_near:
+                words = f"exact, where {rank} terms leave {first.residual:.1g}, and below the generic rank"
+            return replace(exact, rank_bounds=(number if is_next else lower, number)), words
     first = replace(first, rank_bounds=(lower, upper), is_settled=is_near)
     if is_near:
         return _as_noisy(first, source)
@@ -241,7 +242,7 @@ def _search_rank(
         words = f"forms of more than {TUNING.many_coefficients} coefficients are not tried at higher ranks"
         return first, f"the Hankel matrix; {words}"
     limit = ", then time_limit was over" if problem.is_out_of_time else ""
-    others = ", ".join(str(other) for other in [rank, *tried])
+    others = ", ".join(str(other) for other in tried)
     return first, f"the numerical rank of the Hankel matrix; no exact terms found at {others}{limit}"
 
 
@@ -265,24 +266,3 @@ def _next_rank(problem: DecompositionProblem, rank: int) -> int:
     if problem.tensor.dim == 2 and problem.field != "real":
         return max(rank + 1, problem.tensor.order + 2 - rank)
     return rank + 1
-
-
-def _first_exact(
-    problem: DecompositionProblem, candidates: range, rng: np.random.Generator
-) -> tuple[Terms | None, list[int]]:
-    """Return the first exact terms of some ranks, which share the work evenly, and the ranks tried."""
-    tensor, size = problem.tensor, len(problem.tensor.coefficients)
-    tried: list[int] = []
-    for rank in candidates:
-        if problem.is_out_of_time:
-            break
-        tried.append(rank)
-        affordable = TUNING.rank_work / (len(candidates) * run_work(tensor, rank))
-        n_starts = max(int(min(affordable, problem.n_starts // 2)), 1)
-        # Below the generic rank complex starts find hardly more than real ones.
-        is_real = size > TUNING.few_coefficients and rank * tensor.dim < size and not problem.wants_complex
-        share = replace(problem, n_starts=n_starts, field="real" if is_real else problem.field)
-        terms = best_terms(share, rank, rng)
-        if terms.is_exact:
-            return terms, tried
-    return None, tried

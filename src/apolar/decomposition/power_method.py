@@ -124,7 +124,7 @@ def power_method(flattening: HankelSVD, rank: int, is_complex: bool, rng: np.ran
             continue
         if not len(accepted):
             # No start reaches a component: take what is nearest to one, and leave the rest to the refinement.
-            # The tensor is not near any of this rank: from here on, climbs are short and give several at once.
+            # The tensor is not near any of this rank: from here on climbs are short and give several at once.
             accepted = _distinct(climbed, values, max(1, n_left // 16), near=np.inf)
             max_steps = PATIENCE
         components = np.concatenate([components, accepted])

@@ -123,7 +123,9 @@ def converge(problem: DecompositionProblem, terms: Terms) -> Terms:
 
 
 def refine_in_field(problem: DecompositionProblem, terms: Terms) -> Terms:
-    """Return terms refined; complex terms of a real tensor stay so only if they are far better."""
+    """Return terms refined, if wanted; complex ones of a real tensor stay so only if they are far better."""
+    if not problem.refine:
+        return terms
     finished = converge(problem, terms)
     if finished.is_exact or problem.wants_complex or not terms.is_complex:
         return finished
@@ -194,37 +196,28 @@ def structured_starts(
         yield "sylvester", sylvester_points(tensor, rank, rng)
 
 
-def _random_points(rank: int, dim: int, is_complex: bool, rng: np.random.Generator) -> Array:
-    """Return points drawn evenly from the sphere."""
-    draws = rng.standard_normal((rank, dim))
-    return unit_rows(draws + 1j * rng.standard_normal((rank, dim)) if is_complex else draws)
+def _random_start(
+    tensor: SymmetricTensor, rank: int, is_complex: bool, leader: Terms | None, rng: np.random.Generator
+) -> Terms:
+    """Return random terms of one size, which together have the norm of the tensor, or a hop from the leader.
 
-
-def _random_terms(tensor: SymmetricTensor, rank: int, is_complex: bool, rng: np.random.Generator) -> Terms:
-    """Return random terms of one size, which together have the norm of the tensor."""
-    points = _random_points(rank, tensor.dim, is_complex, rng)
-    norm = np.sqrt(np.abs(np.sum((points.conj() @ points.T) ** tensor.order)))
-    return _with_signs(tensor, "random", points * (tensor.norm() / norm) ** (1 / tensor.order))
-
-
-def _with_signs(tensor: SymmetricTensor, method: str, vectors: Array) -> Terms:
-    """Return terms with the signs of the best weights, which matter for real terms of even order."""
-    if tensor.order % 2 or np.iscomplexobj(vectors):
-        return Terms(vectors, np.ones(len(vectors)), method)
-    return Terms(vectors, fit_weights(tensor, unit_rows(vectors))[1], method)
-
-
-def _with_new_term(tensor: SymmetricTensor, terms: Terms, rng: np.random.Generator) -> Terms:
-    """Return terms with one replaced by a random one, and none longer than twice the median.
-
-    A run that fails has mostly a few wrong terms; large ones would cancel each other.
+    A run that fails has mostly a few wrong terms, and large ones cancel each other: a hop replaces one term,
+    and makes none longer than twice the median.
     """
-    lengths = np.linalg.norm(terms.vectors, axis=1)
-    middle = np.median(lengths)
-    changed = terms.vectors * np.minimum(1.0, 2 * middle / np.maximum(lengths, 2 * middle))[:, None]
-    new = _random_points(1, tensor.dim, terms.is_complex, rng)[0]
-    changed[rng.integers(terms.rank)] = middle * new
-    return _with_signs(tensor, "hop", changed)
+    draws = rng.standard_normal((rank, tensor.dim))
+    points = unit_rows(draws + 1j * rng.standard_normal(draws.shape) if is_complex else draws)
+    if leader is None:
+        norm = np.sqrt(np.abs(np.sum((points.conj() @ points.T) ** tensor.order)))
+        vectors = points * (tensor.norm() / norm) ** (1 / tensor.order)
+    else:
+        lengths = np.linalg.norm(leader.vectors, axis=1)
+        middle = np.median(lengths)
+        vectors = leader.vectors * np.minimum(1.0, 2 * middle / np.maximum(lengths, 2 * middle))[:, None]
+        vectors[rng.integers(rank)] = middle * points[0]
+    # Only real terms of even order have signs: those of the best weights.
+    has_signs = tensor.order % 2 == 0 and not is_complex
+    signs = fit_weights(tensor, unit_rows(vectors))[1] if has_signs else np.ones(rank)
+    return Terms(vectors, signs, "random" if leader is None else "hop")
 
 
 # --- the race -----------------------------------------------------------------------------------
@@ -238,18 +231,18 @@ def best_terms(problem: DecompositionProblem, rank: int, rng: np.random.Generato
     points = pencil_or_none(problem, rank, rng)
     if problem.wants_complex:
         return race(problem, rank, points, True, rng)
-    is_rival = points is not None and np.iscomplexobj(points) and problem.field == "auto"
-    if is_rival and (rival := rate_points(problem, "pencil", np.asarray(points))).is_exact:
-        # Unique, by the theorem behind algorithm 2: there is no real decomposition of this rank.
-        return converge(problem, rival)
+    rival = None
+    if points is not None and np.iscomplexobj(points) and problem.field == "auto":
+        rival = converge(problem, rate_points(problem, "pencil", points))
+        if rival.is_exact:
+            # Unique, by the theorem behind algorithm 2: there is no real decomposition of this rank.
+            return rival
     best = race(problem, rank, points, False, rng)
     if best.is_exact or problem.field == "real":
         return best
-    if is_rival:
-        return far_better(converge(problem, rival), best)
     if rank > structured_limit(problem.tensor) and not is_certified(problem.tensor, best):
-        return far_better(race(problem, rank, None, True, rng), best)
-    return best
+        rival = race(problem, rank, None, True, rng)
+    return best if rival is None else far_better(rival, best)
 
 
 def race(
@@ -257,21 +250,18 @@ def race(
 ) -> Terms:
     """Return the best terms of all starts, the best few refined to the end."""
     # The structured methods find generic points: two starts with the same end say enough.
-    enough_hits = 2 if rank <= structured_limit(problem.tensor) else None
+    enough_hits = 2 if rank <= structured_limit(problem.tensor) else np.inf
     pool = compete(problem, _runs(problem, rank, points, is_complex, rng), enough_hits)
     leaders: list[Terms] = []
     for terms in sorted(pool, key=lambda terms: terms.residual):
         if not any(has_same_end(terms, other) for other in leaders):
             leaders.append(terms)
-    # The stable ones may come after many that diverge.
-    stable = [terms for terms in leaders[6:] if not terms.is_diverging]
     best = converge(problem, leaders[0])
-    for terms in leaders[1:6] + stable[:3]:
+    for terms in leaders[1 : TUNING.enough_hits]:
         if best.is_exact or terms.residual > 1.5 * best.residual:
-            continue
+            break
         finished = converge(problem, terms)
-        if is_better(finished, best):
-            best = finished
+        best = finished if is_better(finished, best) else best
     return best
 
 
@@ -280,26 +270,21 @@ def has_same_end(terms: Terms, other: Terms) -> bool:
     return abs(terms.residual - other.residual) <= 1e-4 * other.residual
 
 
-def compete(
-    problem: DecompositionProblem, candidates: Iterable[Terms], enough_hits: int | None
-) -> list[Terms]:
+def compete(problem: DecompositionProblem, candidates: Iterable[Terms], enough_hits: float) -> list[Terms]:
     """Return candidates, the best one first, taken while another can be expected to be better.
 
     That is until one is exact, or its condition rules out any others as good, or as many starts as said have
     led to the best one.
     """
     pool: list[Terms] = []
-    hits = 0
     for candidate in candidates:
-        best = pool[0] if pool else candidate
-        if has_same_end(candidate, best):
-            hits += 1
-        elif candidate.residual < best.residual:
-            hits = 1
-        pool.insert(0 if candidate is best or is_better(candidate, best) else len(pool), candidate)
+        pool.insert(0 if not pool or is_better(candidate, pool[0]) else len(pool), candidate)
         best = pool[0]
-        is_found = enough_hits is not None and hits >= enough_hits and best.residual < 0.5
-        if best.is_exact or (is_found and not best.is_diverging) or problem.is_out_of_time:
+        if best.is_exact or problem.is_out_of_time:
+            break
+        is_found = sum(has_same_end(terms, best) for terms in pool) >= enough_hits
+        # Terms that leave half of the tensor say little.
+        if is_found and best.residual < 0.5 and not best.is_diverging:
             break
         if best is candidate and is_certified(problem.tensor, best):
             break
@@ -325,8 +310,8 @@ def _runs(
 ) -> Iterator[Terms]:
     """Yield the terms of short runs: of structured starts, then of random ones and of hops from their best.
 
-    More real terms than the structured methods find are run with a falling penalty on their sizes. Complex
-    ones from the generic rank on arrive slowly: their runs are long, and few.
+    More real terms than the structured methods find are run with a falling penalty on their sizes; complex
+    ones arrive slowly: their runs are long, and few.
     """
     tensor = problem.tensor
     short = min(TUNING.short_run, problem.max_iter)
@@ -334,25 +319,22 @@ def _runs(
         yield _run(problem, Terms(*fit_weights(tensor, start), method), short)
     is_overcomplete = rank > structured_limit(tensor)
     is_penalised = is_overcomplete and not is_complex and rank * tensor.dim <= TUNING.max_unknowns
-    is_slow = is_complex and rank * tensor.dim >= len(tensor.coefficients)
-    steps = TUNING.long_run * problem.max_iter if is_slow else short
-    limit = 4 * problem.n_starts if is_penalised else problem.n_starts
-    limit = max(limit // (2 * TUNING.long_run), 1) if is_slow else limit
+    steps, limit = short, problem.n_starts
+    if is_penalised:
+        limit = 4 * problem.n_starts
+    elif is_overcomplete and is_complex:
+        steps = TUNING.long_run * problem.max_iter
+        limit = max(problem.n_starts // (2 * TUNING.long_run), 1)
     share = (4 if is_complex else 1) * steps / TUNING.short_run
     leader: Terms | None = None
     for turn in range(n_affordable(problem, rank, limit, share)):
-        place = turn % sum(TUNING.starts_and_hops)
-        leader = None if place == 0 else leader
-        if leader is None or place < TUNING.starts_and_hops[0]:
-            start = _random_terms(tensor, rank, is_complex, rng)
-            penalties = np.geomspace(3e-2, 1e-4, 8)
-        else:
-            start = _with_new_term(tensor, leader, rng)
-            penalties = np.geomspace(1e-2, 1e-4, 5)
+        place = turn % TUNING.round_of_starts
         # Small problems are also started without a penalty, once in each round.
         is_plain = place == 1 and len(tensor.coefficients) <= TUNING.few_coefficients
+        leader = None if place == 0 else leader
+        start = _random_start(tensor, rank, is_complex, None if is_plain else leader, rng)
         if is_penalised and not is_plain:
-            candidate = rate(tensor, penalised_descent(tensor, start, penalties))
+            candidate = rate(tensor, penalised_descent(tensor, start))
             if candidate.residual <= TUNING.promising:
                 candidate = _run(problem, candidate, problem.max_iter)
         else:

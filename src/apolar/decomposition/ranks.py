@@ -84,7 +84,7 @@ def range_basis(matrix: Array, n_vectors: int = 128, n_probes: int = 4) -> Array
         images = matrix @ rng.standard_normal((matrix.shape[1], n_vectors))
         basis = np.linalg.qr(images)[0]
         outside = probes - basis @ (basis.conj().T @ probes)
-        if np.linalg.norm(outside) <= TUNING.vanishing * np.linalg.norm(probes):
+        if np.linalg.norm(outside) <= TUNING.rounding * np.linalg.norm(probes):
             return basis
         n_vectors *= 2
     return None

@@ -300,7 +300,7 @@ def condition_number(points: Array, order: int) -> float:
     if rank * dim > n_monomials(dim, order):
         return float("inf")
     units = unit_rows(points)
-    if n_monomials(dim, order) * (rank * dim) ** 2 > TUNING.condition_work:
+    if n_monomials(dim, order) * (rank * dim) ** 2 > TUNING.rank_work:
         condition = condition_estimate(units, order, rtol=1e-3)
         # An estimate from the square of the matrix has half of the digits.
         return float("inf") if condition >= 1e7 else condition
@@ -333,7 +333,7 @@ def cluster_condition(points: Array, order: int) -> tuple[float, Array]:
     """Return the condition number of a decomposition with points close together, and those points.
 
     Where terms belong to a continuous family the condition number is infinite whether points are close or
-    not: it is then that of the close ones alone, a lower bound.
+    not: it is then that of the closest pair alone, a lower bound.
 
     Parameters
     ----------
@@ -349,13 +349,15 @@ def cluster_condition(points: Array, order: int) -> tuple[float, Array]:
         The points that are close to another.
     """
     units = unit_rows(points)
-    cosines = np.abs(units.conj() @ units.T)
-    np.fill_diagonal(cosines, 0.0)
-    close = np.flatnonzero(cosines.max(axis=1) > TUNING.close_cosine)
-    if len(close) == 0:
-        return 1.0, close
+    cosines = np.abs(np.triu(units.conj() @ units.T, 1))
+    pairs = np.argwhere(cosines**order > TUNING.parallel_cosine)
+    if len(pairs) == 0:
+        return 1.0, np.zeros(0, dtype=int)
     condition = condition_number(units, order)
-    return (condition_number(units[close], order) if np.isinf(condition) else condition), close
+    if np.isinf(condition):
+        closest = np.unravel_index(np.argmax(cosines), cosines.shape)
+        condition = condition_number(units[list(closest)], order)
+    return condition, np.unique(pairs)
 
 
 def cluster_error(weights: Array, points: Array, order: int, residual: float, norm: float) -> float:
@@ -417,8 +419,13 @@ def is_diverging(terms: Terms, order: int, norm: float) -> bool:
     # Terms this large have more rounding than the residual of an exact decomposition: a smaller one is luck.
     if not largest * np.finfo(float).eps <= TUNING.exact_residual:
         return True
-    units = unit_rows(terms.vectors)
-    if residual <= TUNING.rounding or not _is_cancelling(terms.signs * sizes, units, order):
+    units, weights = unit_rows(terms.vectors), terms.signs * sizes
+    close = np.abs(units.conj() @ units.T) ** order > TUNING.parallel_cosine
+    inner = ((units.conj() @ units.T) ** order).real
+    # Of each term and those close to it: the square of the norm of their sum, and of the sum of their norms.
+    squares = np.einsum("ij,ij->i", close @ (weights[:, None] * inner * weights), close)
+    is_cancelling = np.any(4 * squares < (close @ sizes) ** 2)
+    if residual <= TUNING.rounding or not is_cancelling:
         return False
     # Near a double point the residual falls like 1/s^2. To first order, terms there may be off by 0.7 times
     # their size, however near they come; exact terms have been polished, and are off by much less.
@@ -428,11 +435,3 @@ def is_diverging(terms: Terms, order: int, norm: float) -> bool:
     # residual^2 / size, however small; a gradient much below that is the gradient near a minimum.
     slowest = float(np.clip(0.1 * residual**2 / max(largest, 1.0), 1e-12, 1e-9))
     return largest > 50 or (largest > 5 and terms.gradient_size > slowest and terms.n_iter >= 20)
-
-
-def _is_cancelling(weights: Array, units: Array, order: int) -> bool:
-    """Return whether the sum of some terms that are nearly parallel is less than half of their sizes."""
-    inner = (units.conj() @ units.T) ** order
-    parallel = np.abs(inner) > TUNING.parallel_cosine
-    squares = np.einsum("ij,ij->i", parallel @ (weights[:, None] * inner.real * weights), parallel)
-    return bool(np.any(squares < (0.5 * (parallel @ np.abs(weights))) ** 2))

@@ -16,10 +16,8 @@ class Tuning:
     exact_residual: float = 1e-10
     # Terms that leave less are polished.
     nearly_exact: float = 1e-6
-    # What rounding leaves, relative to the sizes of all terms together.
+    # What rounding leaves, relative to the sizes of all terms together; smaller parts are zero.
     rounding: float = 1e-14
-    # Parts below this are zero to rounding.
-    vanishing: float = 1e-13
     # Terms that leave less and still move are on a slow way to exact ones.
     promising: float = 1e-3
     # Terms of a detected rank that leave more are not the tensor's own; what is less may be noise.
@@ -30,16 +28,10 @@ class Tuning:
     max_share: float = 0.9
 
     # --- points that lie close together
-    # Two points with a larger cosine form a cluster, whose terms can be exchanged for others.
-    close_cosine: float = 0.99
-    # Terms with a larger cosine are nearly parallel.
+    # Terms with a larger cosine are nearly parallel: they can be exchanged for others.
     parallel_cosine: float = 0.9
     # Terms that may be off by this share of their size are not determined.
     undetermined: float = 0.1
-    # From this condition number on, a pair alone may be why that of all terms is infinite.
-    pair_limit: float = 1e9
-    # Eigenvalues this far apart, relative to the largest, need no second draw.
-    well_apart: float = 1e-3
 
     # --- steps and starts
     # Refinement steps before starts are compared.
@@ -50,25 +42,21 @@ class Tuning:
     few_starts: int = 3
     # Constrained starts that lead to the best terms before the search ends.
     enough_hits: int = 5
-    # Damped and full steps of the polish.
+    # Damped steps of the polish, and full ones.
     polish_steps: int = 30
-    full_steps: int = 12
-    # A round of random runs: starts, then hops from the best of them.
-    starts_and_hops: tuple[int, int] = (2, 20)
+    # A round of random runs: a start, then hops from the best so far.
+    round_of_starts: int = 20
 
     # --- work
     # A least-squares solution with the Jacobian.
     dense_work: float = 2e6
-    # With at least this damping the normal equations are accurate enough.
-    well_damped: float = 1e-8
     # Unknowns up to which Newton's dense Hessian pays, and those of a factorised step.
     newton_unknowns: int = 150
     max_unknowns: int = 900
-    # All random runs at one rank together, and those at all ranks that are tried.
+    # All random runs at one rank together; those at all ranks that are tried, and a singular value
+    # decomposition of Terracini's matrix.
     search_work: float = 5e10
     rank_work: float = 3e9
-    # A singular value decomposition of Terracini's matrix.
-    condition_work: float = 2e9
 
     # --- sizes
     # Coefficients up to which complex terms are tried at all ranks, and those up to which any rank is tried.

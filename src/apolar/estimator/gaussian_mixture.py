@@ -263,11 +263,10 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
         """Update the mixture from a batch of a stream, in bounded memory.
 
-        The first batches are kept, and fitted together with each call, until there are about 20 rows per
-        parameter of the means and weights (and at least 5000). From then on only sums are kept: stepwise EM
-        mixes those of each batch into those of the stream. Each time the number of rows has doubled, it also
-        tries the mixture of the moments of all rows seen. Rounding errors are added as in `fit` if the rows
-        that are kept need it.
+        The first batches are kept, and fitted together as by `fit` with each call, until there are about 20
+        rows per parameter of the means and weights (and at least 5000). From then on only sums are kept:
+        stepwise EM mixes those of each batch into those of the stream. Each time the number of rows has
+        doubled, it also tries the mixture of the moments of all rows seen.
 
         Parameters
         ----------

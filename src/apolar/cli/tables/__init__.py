@@ -15,13 +15,13 @@ import numpy as np
 import polars as pl
 
 from apolar._core.arrays import Array, frozen
-from apolar._core.checks import check_integer
 from apolar.cli.console import TableError, count_noun, join_list, quote, size_text
 from apolar.cli.tables.columns import (
     ALL,
     ColumnChoice,
     Content,
     NumberParser,
+    cell_place,
     choose_columns,
     find_columns,
     match_columns,
@@ -66,8 +66,8 @@ class TableFile(AbstractContextManager["TableFile"]):
         What was noticed about the columns and what was done, a sentence each, with the option that undoes it.
     files : tuple of str
         The files in their order.
-    first_rows : tuple of int
-        The number of the first row of each file, as `row_numbers` counts.
+    file_of_rows : ndarray of int, shape (n_rows,)
+        The file that each row is from, as its position in `files`.
     """
 
     X: Array
@@ -79,7 +79,7 @@ class TableFile(AbstractContextManager["TableFile"]):
     n_missing: Array
     notes: tuple[str, ...]
     files: tuple[str, ...]
-    first_rows: tuple[int, ...]
+    file_of_rows: Array
     _remove: Callable[[], Any] | None = field(repr=False)
 
     @property
@@ -94,11 +94,6 @@ class TableFile(AbstractContextManager["TableFile"]):
             f"{total:,} of {self.X.size:,} values {'is' if total == 1 else 'are'} missing (column"
             f"{'' if len(holed) == 1 else 's'} {join_list(holed)}); incomplete rows are kept."
         )
-
-    @property
-    def file_of_rows(self) -> Array:
-        """The file that each row is from, as its position in `files`: int, shape (n_rows,)."""
-        return np.searchsorted(np.array(self.first_rows), self.row_numbers, side="right") - 1
 
     def close(self) -> None:
         """Remove the temporary file behind X, if there is one.
@@ -198,23 +193,22 @@ def read_table(
         If the file or the request is not as it must be; its message is one
         line that names the place and what to do.
     """
-    check_integer(in_memory_bytes, "in_memory_bytes", least=0)
     reading: dict[str, Any] = {"encoding": encoding, "na_values": na_values, "sheet": sheet}
     sources = expand_folders(source)
     keep = [keep] if isinstance(keep, str | int) else list(keep)
-    rows = _Rows(drop_missing, keep_missing, na_values)
+    shown = join_list([source_name(each) for each in sources], shown=3)
     with open_table(sources[0], **reading) as first:
         choice = choose_columns(first, columns, label_column, keep)
         names = tuple(first.columns[position].name for position in choice.columns)
-        shown = join_list([source_name(each) for each in sources], shown=3)
+        rows = _Rows(names, drop_missing, na_values)
 
         def read_blocks() -> Iterator[Array]:
-            yield from rows.read(first, choice, names)
+            yield from rows.read(first, choice)
             for other in sources[1:]:
                 with open_table(other, **reading) as following:
                     matched = match_columns(first, choice, following, must_agree=columns is None)
-                    yield from rows.read(following, matched, names)
-            rows.check(shown, names, min_rows)
+                    yield from rows.read(following, matched)
+            rows.check(shown, min_rows, may_miss=drop_missing or keep_missing)
 
         is_whole = choice.label is None and choice.columns == tuple(range(len(first.columns)))
         is_as_it_is = is_whole and len(sources) == 1 and not drop_missing and not na_values
@@ -227,17 +221,18 @@ def read_table(
     others = [(i, first.columns[i]) for i in choice.skipped]
     skipped = [ColumnFinding(i, column.name, column.kind, column.holds) for i, column in others]
     notes, _ = notes_on_findings(skipped, {finding.kind for finding in skipped}, (), "")
+    numbers = rows.numbers
     table = TableFile(
         X,
         names,
         shown,
         np.concatenate(rows.labels) if rows.labels else None,
-        rows.n_rows - len(rows.numbers),
-        rows.numbers,
+        sum(rows.n_rows) - len(numbers),
+        numbers,
         np.zeros_like(rows.n_missing) if drop_missing else rows.n_missing,
         notes,
         tuple(rows.files),
-        tuple(rows.first_rows),
+        np.repeat(np.arange(len(rows.files)), rows.n_rows)[numbers],
         remove,
     )
     if not leave_out:
@@ -266,90 +261,86 @@ class _Rows:
 
     Parameters
     ----------
-    drops, keeps : bool
-        Whether rows in which a number is missing are left out, or kept with NaN.
+    names : tuple of str
+        The names of the columns.
+    drops : bool
+        Whether rows in which a number is missing are left out; otherwise they have NaN.
     na_values : sequence of str
         Of which numbers stand for a missing value.
     """
 
-    def __init__(self, drops: bool, keeps: bool, na_values: Sequence[str]) -> None:
-        self.drops, self.keeps = drops, keeps
-        missing, _ = NumberParser().parse_list(na_values)
-        self.missing_numbers = missing[~np.isnan(missing)]
-        self.n_missing: Any = 0
-        self.is_complete: list[Array] = []
+    def __init__(self, names: tuple[str, ...], drops: bool, na_values: Sequence[str]) -> None:
+        self.names, self.drops = names, drops
+        self.missing_numbers, _ = NumberParser().parse_list(na_values)
+        self.n_missing = np.zeros(len(names), dtype=np.int64)
+        self.complete: list[Array] = []
         self.labels: list[Array] = []
         self.files: list[str] = []
-        self.first_rows: list[int] = []
+        self.n_rows: list[int] = []
         self.first_incomplete = ""
 
     @property
-    def n_rows(self) -> int:
-        """The number of rows that were read."""
-        return sum(map(len, self.is_complete))
+    def is_complete(self) -> Array:
+        """Which rows have all numbers."""
+        return np.concatenate(self.complete)
 
     @property
     def numbers(self) -> Array:
-        """The numbers of the rows that stay, from zero: int64, shape (n_rows,)."""
-        is_kept = np.concatenate(self.is_complete) | (not self.drops)
-        return np.flatnonzero(is_kept)
+        """The numbers of the rows that stay, from zero."""
+        return np.flatnonzero(self.is_complete | (not self.drops))
 
-    def read(self, content: Content, choice: ColumnChoice, names: tuple[str, ...]) -> Iterator[Array]:
+    def read(self, content: Content, choice: ColumnChoice) -> Iterator[Array]:
         """Yield the rows of a file that stay, some at a time."""
         self.files.append(content.name)
-        self.first_rows.append(self.n_rows)
+        self.n_rows.append(0)
         positions = [*choice.columns, *([] if choice.label is None else [choice.label])]
         for frame, places in content.frames(positions):
-            values = self._parse(content, frame[:, : len(names)], places, names)
+            values = self._parse(content, frame[:, : len(self.names)], places)
             is_missing = np.isnan(values)
             is_complete = np.count_nonzero(is_missing, axis=1) == 0
-            self.n_missing = self.n_missing + np.count_nonzero(is_missing, axis=0)
-            self.is_complete.append(is_complete)
+            self.n_missing += np.count_nonzero(is_missing, axis=0)
+            self.n_rows[-1] += len(values)
+            self.complete.append(is_complete)
             if not is_complete.all() and not self.first_incomplete:
                 place = places[int(np.argmin(is_complete))]
                 self.first_incomplete = f"{content.unit} {place:,} of {content.name}"
             kept = is_complete if self.drops else slice(None)
             if choice.label is not None:
-                strings = frame.to_series(len(names)).cast(pl.String).str.strip_suffix(".0").str.strip_chars()
+                strings = frame.to_series(-1).cast(pl.String).str.strip_suffix(".0").str.strip_chars()
                 self.labels.append(strings.fill_null("").to_numpy()[kept])
             yield values[kept]
 
-    def _parse(
-        self, content: Content, frame: pl.DataFrame, places: Sequence[int], names: Sequence[str]
-    ) -> Array:
+    def _parse(self, content: Content, frame: pl.DataFrame, places: Sequence[int]) -> Array:
         """Return the numbers of a frame, NaN where one is missing; refuse cells that are not numbers."""
         values, is_wrong = content.parse(frame)
-        if is_wrong.any():
-            row, i = np.argwhere(is_wrong)[0].tolist()
-            where = content.name, content.unit, places[row], names[i]
-            raise TableError(not_a_number(*where, frame.row(row)[i], content.parse.decimal))
-        if len(self.missing_numbers):
-            values[np.isin(values, self.missing_numbers)] = np.nan
+        values[np.isin(values, self.missing_numbers)] = np.nan
         is_infinite = np.isinf(values)
-        if is_infinite.any():
-            row, i = np.argwhere(is_infinite)[0].tolist()
-            raise TableError(
-                f"{content.name}, {content.unit} {places[row]:,}, column {quote(names[i])}: the number "
-                "is infinite or too large. Correct it, or leave the cell empty and use --drop-missing."
-            )
-        return values
+        if not (is_wrong.any() or is_infinite.any()):
+            return values
+        row, i = np.argwhere(is_wrong if is_wrong.any() else is_infinite)[0].tolist()
+        where = content.name, content.unit, places[row], self.names[i]
+        if is_wrong.any():
+            raise TableError(not_a_number(*where, frame.row(row)[i], content.parse.decimal))
+        raise TableError(
+            f"{cell_place(*where)}: the number is infinite or too large. Correct it, or leave the cell empty "
+            "and use --drop-missing."
+        )
 
-    def check(self, source: str, names: Sequence[str], min_rows: int) -> None:
+    def check(self, source: str, min_rows: int, *, may_miss: bool) -> None:
         """Refuse a table with too few rows, or with missing numbers that are not allowed."""
-        if not self.n_rows:
-            raise TableError(f"{source} has no rows: at least two are needed.")
-        if self.first_incomplete and not (self.drops or self.keeps):
-            n_incomplete = int(np.count_nonzero(~np.concatenate(self.is_complete)))
-            holed = [quote(names[i]) for i in np.flatnonzero(self.n_missing).tolist()]
+        if sum(self.n_rows) < min(2, min_rows):
+            problem = "only one row of numbers" if sum(self.n_rows) else "no rows"
+            raise TableError(f"{source} has {problem}: at least two are needed.")
+        if self.first_incomplete and not may_miss:
+            n_incomplete = int(np.count_nonzero(~self.is_complete))
+            holed = [quote(self.names[i]) for i in np.flatnonzero(self.n_missing).tolist()]
             raise TableError(
                 f"{source}: {count_noun(n_incomplete, 'row')} with missing values, in {join_list(holed)}; "
                 f"the first is {self.first_incomplete}. Fill them in, or leave such rows out with "
                 "--drop-missing."
             )
-        if self.n_rows == 1 < min_rows:
-            raise TableError(f"{source} has only one row of numbers: at least two are needed.")
         if len(self.numbers) < min_rows:
-            most = names[int(np.argmax(self.n_missing))]
+            most = self.names[int(np.argmax(self.n_missing))]
             raise TableError(
                 f"{source}: {'only one row is' if len(self.numbers) else 'no row is'} left without missing "
                 f"values; column {quote(most)} has the most of them. Exclude such columns with --columns."

@@ -279,6 +279,11 @@ def _describe_text(
     return Column(name, kind, problem, is_misread)
 
 
+def cell_place(source: str, unit: str, place: int, name: str) -> str:
+    """Return where a cell is."""
+    return f"{source}, {unit} {place:,}, column {quote(name)}"
+
+
 def not_a_number(source: str, unit: str, place: int, name: str, cell: str, decimal: str | None) -> str:
     """Return the message on a cell that should be a number."""
     remedy = "Correct the cell (leave it empty if the value is missing)"
@@ -286,7 +291,7 @@ def not_a_number(source: str, unit: str, place: int, name: str, cell: str, decim
         sign = "comma, like the other numbers," if decimal == "," else "point"
         remedy = f"Write it with a decimal {sign} and without thousands separators"
     return (
-        f"{source}, {unit} {place:,}, column {quote(name)}: {quote(cell)} is not a number. "
+        f"{cell_place(source, unit, place, name)}: {quote(cell)} is not a number. "
         f"{remedy}, or exclude the column with --columns."
     )
 

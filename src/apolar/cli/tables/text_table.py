@@ -124,8 +124,8 @@ def _wrong_encoding(file: TableInput, error: UnicodeDecodeError) -> TableError:
         number = next((number for number, line in lines if "\N{REPLACEMENT CHARACTER}" in line), 1)
     byte, encoding = error.object[error.start], error.encoding.upper()
     return TableError(
-        f"{file.name}, line {number:,}: byte {byte:#04x} is not {encoding} text. Specify its encoding, such as "
-        "--encoding latin-1 or utf-16-le."
+        f"{file.name}, line {number:,}: byte {byte:#04x} is not {encoding} text. Specify its encoding, "
+        "such as --encoding latin-1 or utf-16-le."
     )
 
 

@@ -59,7 +59,7 @@ class MovingTerms:
     def _svd(self) -> tuple[Array, Array, Array]:
         """The singular vectors and values of the derivatives by the points, as if the weights were one."""
         rank, dim = self.points.shape
-        if n_monomials(dim, self.order) * (rank * dim) ** 2 > TUNING.condition_work:
+        if n_monomials(dim, self.order) * (rank * dim) ** 2 > TUNING.rank_work:
             raise ValueError(
                 f"{rank} terms of order {self.order} in {dim} variables are too many for exact numbers: "
                 "the linear equations would take minutes."
@@ -234,7 +234,7 @@ def _move(
 def _correct(terms: MovingTerms, goal: Array) -> MovingTerms | None:
     """Return terms that sum to the form, by Newton's steps, or None if these do not converge."""
     largest = np.abs(goal).max()
-    for _ in range(TUNING.full_steps):
+    for _ in range(TUNING.polish_steps):
         residual = terms.residual(goal)
         sizes = np.abs(terms.weights)
         if not np.all(np.isfinite(sizes)) or sizes.min() < TUNING.nearly_exact * sizes.max():
