@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Sequence
-from typing import TypeVar
 
 __all__ = [
     "ApolarWarning",
@@ -18,11 +17,9 @@ __all__ = [
     "EmptyComponentWarning",
     "FarRowsWarning",
     "FewRowsWarning",
+    "RowError",
     "SkippedStartWarning",
 ]
-
-
-Error = TypeVar("Error", bound=Exception)
 
 
 def join_names(members: Sequence[str], most: int = 5) -> str:
@@ -146,17 +143,20 @@ class ComponentError(ValueError):
         return f"Cluster {self.component + 1} (means_[{self.component}]) {self.problem}"
 
 
-def about_row(error: type[Error], message: str, row: int) -> Error:
-    """Return an error about a row.
+class RowError(ValueError):
+    """A row cannot be used.
 
     Parameters
     ----------
-    error : type
+    row : int
+        Its number, from zero.
     message : str
         With `{row}` where it names the row.
-    row : int
-        Its index, which becomes the attribute `row` of the error.
     """
-    about = error(message.replace("{row}", str(row)))
-    vars(about).update(row=row, message=message)
-    return about
+
+    def __init__(self, row: int, message: str) -> None:
+        super().__init__(row, message)
+        self.row, self.message = row, message
+
+    def __str__(self) -> str:
+        return self.message.replace("{row}", str(self.row))

@@ -19,26 +19,58 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_an_output_that_cannot_be_written(flowers):
-    blocked = flowers.parent / "file"
+def test_outputs_that_cannot_be_written(flowers, tmp_path):
+    blocked, loop, out = tmp_path / "file", tmp_path / "loop.npz", tmp_path / "out"
     blocked.write_text("in the way")
-    said = refuse("fit", flowers, "-k", 2, "-o", blocked / "below")
-    assert f"Cannot write to {blocked / 'below'}" in said
+    loop.symlink_to(loop)
+    (out / "model.npz").mkdir(parents=True)
+    (out / "labels.csv").write_text("old")
+    for arguments, reason in (
+        (("fit", flowers, "-k", 2, "-o", blocked / "below"), f"Cannot write to {blocked / 'below'}"),
+        (("sketch", flowers, "-o", loop), "a symbolic link that leads to itself: give another path."),
+        (("fit", flowers, "-k", 2, "--no-report", "-o", out), "it is a folder"),
+    ):
+        assert reason in refuse(*arguments)
     assert blocked.read_text() == "in the way"
+    assert (out / "labels.csv").read_text() == "old"
+    assert names_in(out) == {"labels.csv", "model.npz"}
 
 
-def test_a_full_disk_leaves_the_old_results(flowers, tmp_path, monkeypatch):
+@pytest.mark.parametrize("moment", ["writing", "renaming", "removing"])
+def test_a_failure_at_any_moment_keeps_the_old_results(flowers, tmp_path, monkeypatch, moment):
     out = tmp_path / "out"
-    succeed("fit", flowers, "-k", 2, "-o", out, "--no-report")
+    succeed("fit", flowers, "-k", 2, "-o", out, "--outliers", "--append", "--no-report")
     before = contents(out)
+    owner, name, culprit = {
+        "writing": (apolar.GaussianMixture, "save", ".part"),
+        "renaming": (os, "replace", ".part"),
+        "removing": (Path, "unlink", "table.csv"),
+    }[moment]
+    real = getattr(owner, name)
 
-    def full(*_):
-        raise OSError(28, "No space left on device")
+    def fail(*arguments, **options):
+        if any(str(argument).endswith(culprit) for argument in arguments):
+            raise OSError(28, "No space left on device")
+        return real(*arguments, **options)
 
-    monkeypatch.setattr(apolar.GaussianMixture, "save", full)
-    said = refuse("fit", flowers, "-k", 3, "-o", out, "--no-report")
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, fail)
+        said = refuse("fit", flowers, "-k", 3, "-o", out, "--no-report")
     assert "No space left on device. Nothing was changed." in said
     assert contents(out) == before
+
+
+@pytest.mark.parametrize("command", ["fit", "merge"])
+def test_an_interruption_leaves_nothing(flowers, tmp_path, monkeypatch, command):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("apolar.reports.analysis.analyse", stop)
+    monkeypatch.setattr(sys.modules["apolar.cli.sketch_command"], "_load_sketch", stop)
+    result = run(command, flowers, *["-k", 2] * (command == "fit"), "-o", tmp_path / "a" / "b")
+    assert result.exit_code == 130
+    assert result.output.strip() == "Error: Interrupted; nothing was written."
+    assert names_in(tmp_path) == {"flowers.csv"}
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of files")
@@ -53,13 +85,6 @@ def test_the_permissions_of_earlier_results_stay(flowers, tmp_path):
     assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in out.iterdir()} == dict.fromkeys(
         ["labels.csv", "model.npz", "outliers.csv", "report.html", "sketch.npz"], 0o600
     )
-
-
-def test_a_link_that_leads_to_itself(flowers, tmp_path):
-    loop = tmp_path / "loop.npz"
-    loop.symlink_to(loop)
-    said = refuse("sketch", flowers, "-o", loop)
-    assert "loop.npz is a symbolic link that leads to itself: give another path." in said
 
 
 def test_names_that_are_not_utf8(flowers, tmp_path, monkeypatch):
@@ -77,17 +102,6 @@ def test_names_that_are_not_utf8(flowers, tmp_path, monkeypatch):
     assert r"s\udcff.csv" in page
     assert r"o_\udcff" in page
     assert r"o_\udcff" in result.output
-
-
-def test_an_interruption_leaves_nothing(flowers, tmp_path, monkeypatch):
-    def stop(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("apolar.reports.analysis.analyse", stop)
-    result = run("fit", flowers, "-k", 2, "-o", tmp_path / "a" / "b")
-    assert result.exit_code == 130
-    assert result.output.strip() == "Error: Interrupted; nothing was written."
-    assert names_in(tmp_path) == {"flowers.csv"}
 
 
 def test_control_c_in_a_real_process(tmp_path):
@@ -112,47 +126,6 @@ def test_control_c_in_a_real_process(tmp_path):
     assert process.returncode in (130, -signal.SIGINT), error
     assert "Traceback" not in error + out
     assert names_in(tmp_path) == {"rows.npy"}
-
-
-def test_a_folder_in_the_way_of_one_file_keeps_all(flowers, tmp_path):
-    out = tmp_path / "out"
-    (out / "model.npz").mkdir(parents=True)
-    (out / "labels.csv").write_text("old")
-    said = refuse("fit", flowers, "-k", 2, "--no-report", "-o", out)
-    assert "it is a folder" in said
-    assert (out / "labels.csv").read_text() == "old"
-    assert names_in(out) == {"labels.csv", "model.npz"}
-
-
-def test_a_failure_at_the_last_moment_brings_the_old_files_back(flowers, tmp_path, monkeypatch):
-    out = tmp_path / "out"
-    succeed("fit", flowers, "-k", 2, "-o", out, "--no-report")
-    before = contents(out)
-    real = os.replace
-
-    def failing(source, target):
-        if (
-            str(target).endswith("model.npz")
-            and "part" not in str(target)
-            and not str(source).endswith(".kept")
-        ):
-            raise OSError(28, "No space left on device")
-        real(source, target)
-
-    monkeypatch.setattr("apolar.cli.output.os.replace", failing)
-    said = refuse("fit", flowers, "-k", 3, "-o", out, "--no-report")
-    assert "No space left on device. Nothing was changed." in said
-    assert contents(out) == before
-
-
-def test_an_interruption_while_things_are_imported(flowers, monkeypatch):
-    def stop(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sys.modules["apolar.cli.sketch_command"], "_load_sketch", stop)
-    result = run("merge", flowers, "-o", flowers.parent / "x.npz")
-    assert result.exit_code == 130
-    assert result.output.strip() == "Error: Interrupted; nothing was written."
 
 
 def test_a_failure_after_files_were_written_names_them(flowers, tmp_path, monkeypatch):
@@ -189,19 +162,3 @@ def test_files_of_others_stay(flowers, tmp_path):
     succeed("fit", table, "-k", 2, "-o", out, "--no-report")
     assert table.read_text() == flowers.read_text()
     assert len(list(out.iterdir())) == 6
-
-
-def test_a_failure_at_the_last_moment_keeps_files_that_would_go(flowers, tmp_path, monkeypatch):
-    out = tmp_path / "out"
-    succeed("fit", flowers, "-k", 2, "-o", out, "--outliers", "--append", "--no-report")
-    before = contents(out)
-    real = Path.unlink
-
-    def failing(path, **options):
-        if path.name == "table.csv":
-            raise OSError(13, "Permission denied")
-        real(path, **options)
-
-    monkeypatch.setattr(Path, "unlink", failing)
-    refuse("fit", flowers, "-k", 3, "-o", out, "--no-report")
-    assert contents(out) == before

@@ -8,7 +8,6 @@ from apolar.data import open_rows
 from apolar.em.low_density import with_noise_component, with_noise_share, without_low_density
 from apolar.em.problem import Problem
 from apolar.mixture.families import family
-from apolar.mixture.noise import NoiseBox
 from apolar.mixture.parameters import WhitenedParameters
 
 
@@ -109,8 +108,11 @@ def test_units_of_the_columns_do_not_matter():
     ours = with_noise_component(opened(X * units), True)
     theirs = with_noise_component(opened(X), True)
     assert ours.noise_share == pytest.approx(theirs.noise_share, rel=1e-9)
-    expected = theirs.noise.log_volume + np.log(units).sum()
-    assert ours.noise.log_volume == pytest.approx(expected, rel=1e-9)
+    for box in (ours.noise, theirs.noise.rescaled(units)):
+        expected = theirs.noise.log_volume + np.log(units).sum()
+        assert box.log_volume == pytest.approx(expected, rel=1e-9)
+    drawn = [box.sample(5, np.random.default_rng(0)) for box in (theirs.noise, theirs.noise.rescaled(units))]
+    np.testing.assert_allclose(drawn[0] * units, drawn[1])
 
 
 @pytest.mark.parametrize("n_distinct", [1, 3])
@@ -133,13 +135,3 @@ def test_shares_of_starts_are_neither_zero_nor_one():
     parameters = WhitenedParameters(np.array([0.5, 0.5]), np.zeros((2, 1)), np.ones(2))
     for share, expected in ((0.0, 0.99), (0.3, 0.7), (1.0, 0.1)):
         assert with_noise_share(parameters, share).weights.sum() == pytest.approx(expected)
-
-
-def test_a_box_follows_the_units():
-    box = NoiseBox(np.array([1.0, 2.0]), np.array([[2.0, 0.0], [1.0, 3.0]]))
-    units = np.array([10.0, 0.5])
-    assert box.rescaled(units).log_volume == pytest.approx(box.log_volume + np.log(5))
-    np.testing.assert_allclose(
-        box.rescaled(units).sample(5, np.random.default_rng(0)),
-        box.sample(5, np.random.default_rng(0)) * units,
-    )

@@ -13,7 +13,7 @@ from apolar._core.arrays import Array
 from apolar._core.namespaces import as_float64, is_device_array, namespace, to_numpy
 from apolar.data.row_arrays import row_slice, thread_scratch
 from apolar.data.weights import check_weights
-from apolar.exceptions import about_row
+from apolar.exceptions import RowError
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class Chunk:
         )
         if not has_infinite:
             message += " GaussianMixture takes NaN as missing, and its method impute fills them."
-        raise about_row(ValueError, message, self.first_row + int(row))
+        raise RowError(self.first_row + int(row), message)
 
     def parts(self, size: int) -> Iterator[Chunk]:
         """Yield chunks of at most `size` of these rows."""

@@ -28,6 +28,7 @@ from apolar.data.rows import (
     stored_rows,
 )
 from apolar.data.sources import check_columns, source_kind
+from apolar.exceptions import RowError
 
 # The number of sums that one task adds up, and of partitions per thread that are too few to be merged.
 FAN_IN = 8
@@ -370,11 +371,11 @@ def _call(
                 f"{np.shape(weights)}: give X and sample_weight the same partitions."
             )
         return function(rows if weights is None else rows.with_weights(weights), *arguments)
-    except (TypeError, ValueError) as error:
-        if first_row is not None or getattr(error, "row", None) is None:
+    except RowError as error:
+        if first_row is not None:
             raise
         # The number of rows in the partitions before this one is not known.
-        raise type(error)(f"{error} Rows are counted from the first of partition {index}.") from error
+        raise ValueError(f"{error} Rows are counted from the first of partition {index}.") from error
 
 
 def _results_in(rows: Rows, function: RowFunction, size: RowsPerChunk, *, adds: bool) -> Any:

@@ -24,7 +24,7 @@ from apolar._core.threads import map_in_threads
 from apolar.data.chunks import Chunk, RowFunction
 from apolar.data.row_arrays import row_slice, sample_positions, stack_chunks, take_both, take_rows
 from apolar.data.weights import check_weights
-from apolar.exceptions import about_row
+from apolar.exceptions import RowError
 
 # The number of values in a chunk: small enough for the cache, large enough for BLAS.
 CHUNK_SIZE = 2**18
@@ -209,11 +209,9 @@ class Rows(ABC):
             # The chunk is checked by the thread, too: to convert and check it takes time.
             try:
                 return function(chunk)
-            except (TypeError, ValueError) as error:
-                row = getattr(error, "row", None)
-                if row is None or self.source_row(row) == row:
-                    raise
-                raise about_row(type(error), vars(error)["message"], self.source_row(row)) from error
+            except RowError as error:
+                error.row = self.source_row(error.row)
+                raise
 
         return map_in_threads(result_of, chunks(), n_threads)
 

@@ -15,7 +15,7 @@ from apolar._core.namespaces import (
     to_device_of,
     to_numpy,
 )
-from apolar.exceptions import about_row
+from apolar.exceptions import RowError
 
 # The largest mean weight of a row: larger weights are divided.
 MAX_MEAN_WEIGHT = 2.0**40
@@ -50,7 +50,7 @@ def check_weights(weights: Any, block: Any, first_row: int = 0) -> Any:
         weights = to_device_of(np.asarray(weights, np.float64), block)
     xp = namespace(weights)
     if not bool(xp.all(xp.isfinite(weights))) or bool(xp.any(weights < 0)):
-        raise about_row(ValueError, "sample_weight is negative or not finite, from row {row} on.", first_row)
+        raise RowError(first_row, "sample_weight is negative or not finite, from row {row} on.")
     return weights
 
 

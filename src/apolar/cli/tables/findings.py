@@ -19,11 +19,10 @@ KINDS = ("constant", "row numbers", "few values", "duplicate")
 """The kinds of columns that say nothing about clusters, or would decide them alone. A further one, "rating",
 is a column of few values in a table in which nearly all have few: there, they are the measurements."""
 
-# A column with more than MAX_VALUES values is a measurement, or numbers the rows; with at most MAX_CODES, it
-# holds codes, whatever its histogram is. Codes repeat MAX_VALUES times on average: in few rows, measurements
-# have few values.
+# A column with more than MAX_VALUES values is a measurement, or numbers the rows; with at most half as many,
+# it holds codes, whatever its histogram is. Codes repeat MAX_VALUES times on average: in few rows,
+# measurements have few values.
 MAX_VALUES = 10
-MAX_CODES = 5
 # If at least this fraction of the columns have few values, they are the measurements.
 MOSTLY_FEW = 0.75
 # A column is constant, or a copy of another one up to its unit, up to this relative difference in every row.
@@ -132,7 +131,7 @@ def _kind_of(column: Array, name: str) -> tuple[str, int]:
 
 def _is_rounded(values: Array, times: list[int]) -> bool:
     """Return whether values are evenly spaced and most frequent in the middle: a rounded measurement."""
-    if len(values) <= MAX_CODES:
+    if len(values) <= MAX_VALUES // 2:
         return False
     steps = np.diff(values)
     peak = int(np.argmax(times))

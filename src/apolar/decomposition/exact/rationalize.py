@@ -225,10 +225,10 @@ def _exact_forms(forms: Any, bits: int, max_degree: int) -> tuple[list[Conjugate
             first = int(np.argmax(sizes > 2.0 ** (-3 * bits // 4)))
             scaled[i] = np.where(sizes > 2.0 ** (-3 * bits // 4), form / form[first], flint.acb(0))
             own = bits + 2 * min(0, int(np.floor(np.log2(sizes[first]))))
-            fractions = [_nearest_fraction(value, own) for value in scaled[i]]
-            if all(fraction is not None for fraction in fractions):
-                numbers = [flint.fmpq_poly([fraction]) for fraction in fractions]
-                groups.append(ConjugateForms((0, 1), simplify(numbers, (0j,)), (0j,)))
+            # One point is all conjugates of its own if it is rational.
+            alone = _at_roots(scaled[i : i + 1], own)
+            if alone is not None:
+                groups += alone
             else:
                 left.append(i)
                 certain = min(certain, own)
