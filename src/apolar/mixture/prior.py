@@ -81,11 +81,11 @@ class Prior:
     """Whether optima are compared by evidence, and not by likelihood."""
 
     def __post_init__(self) -> None:
-        for name in ("shrinkage", "dof", "scale"):
-            value = getattr(self, name)
-            # Without shrinkage no rows are added; None are the defaults.
-            if value is not None and (name, value) != ("shrinkage", 0):
-                positive_number(value, name)
+        if self.shrinkage != 0:
+            positive_number(self.shrinkage, "shrinkage")
+        for name in ("dof", "scale"):
+            if getattr(self, name) is not None:
+                positive_number(getattr(self, name), name)
         if self.noise is not None and not isinstance(self.noise, np.ndarray):
             raise TypeError(f"noise must be an array; got {type(self.noise).__name__}.")
 
