@@ -183,7 +183,13 @@ def test_singular_covariances_are_floored():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("shrinkage", -1.0), ("dof", -1.0), ("scale", np.inf), ("scale", "1"), ("noise", [1.0])],
+    [
+        ("shrinkage", -1.0),
+        ("shrinkage", None),
+        ("dof", -1.0),
+        ("scale", np.inf),
+        ("scale", "1"),
+    ],
 )
 def test_bad_priors_are_refused(name, value):
     with pytest.raises((TypeError, ValueError), match=name):
