@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.decomposition.constraints import polar_ascent
 from apolar.decomposition.least_squares import gauss_newton
 from apolar.decomposition.terms import Terms
 from problems import largest_error, noisy, random_terms, tune
@@ -141,22 +140,6 @@ def test_more_orthogonal_terms_than_there_are_would_be_zero():
     waring = apolar.decompose("x^3 + 2*y^3 + 0*z^3", 3, constraint="orthogonal", random_state=0)
     assert (waring.rank, waring.status) == (2, apolar.Status.EXACT)
     assert waring.rank_source == "given, less 1 that would be zero"
-
-
-def test_the_ascent_ends_where_no_rotation_is_better():
-    rng = np.random.default_rng(4)
-    tensor = apolar.SymmetricTensor(4, 4, rng.standard_normal(35))
-    start = np.linalg.qr(rng.standard_normal((4, 3)))[0].T
-    ended = polar_ascent(tensor, start, "random", max_iter=5000, tol=1e-12)
-    assert ended.converged
-    assert all(
-        later <= earlier + 1e-12 for earlier, later in zip(ended.history, ended.history[1:], strict=False)
-    )
-    frame = ended.vectors / np.linalg.norm(ended.vectors, axis=1)[:, None]
-    best = np.sum(tensor(frame) ** 2)
-    for _ in range(20):
-        turned = np.linalg.qr((frame + 1e-3 * rng.standard_normal((3, 4))).T)[0].T
-        assert np.sum(tensor(turned) ** 2) < best
 
 
 def test_quadratic_forms_have_orthonormal_points():

@@ -189,7 +189,6 @@ def test_singular_covariances_are_floored():
         ("dof", -1.0),
         ("scale", np.inf),
         ("scale", "1"),
-        ("noise", [1.0]),
     ],
 )
 def test_bad_priors_are_refused(name, value):

@@ -17,7 +17,7 @@ from apolar.decomposition.pencil import (
     rotate_to_real,
     sylvester_points,
 )
-from apolar.decomposition.power_method import power_method
+from apolar.decomposition.power_method import gaussian_draws, power_method
 from apolar.decomposition.ranks import HankelSVD, RankRule, pencil_limit, power_method_limit
 from apolar.decomposition.riemannian import newton
 from apolar.decomposition.terms import (
@@ -204,8 +204,7 @@ def _random_start(
     A run that fails has mostly a few wrong terms, and large ones cancel each other: a hop replaces one term,
     and makes none longer than twice the median.
     """
-    draws = rng.standard_normal((rank, tensor.dim))
-    points = unit_rows(draws + 1j * rng.standard_normal(draws.shape) if is_complex else draws)
+    points = unit_rows(gaussian_draws(rank, tensor.dim, is_complex, rng))
     if leader is None:
         norm = np.sqrt(np.abs(np.sum((points.conj() @ points.T) ** tensor.order)))
         vectors = points * (tensor.norm() / norm) ** (1 / tensor.order)
@@ -315,8 +314,8 @@ def _runs(
     """
     tensor = problem.tensor
     short = min(TUNING.short_run, problem.max_iter)
-    for method, start in structured_starts(problem, rank, points, is_complex, rng):
-        yield _run(problem, Terms(*fit_weights(tensor, start), method), short)
+    for method, known in structured_starts(problem, rank, points, is_complex, rng):
+        yield _run(problem, Terms(*fit_weights(tensor, known), method), short)
     is_overcomplete = rank > structured_limit(tensor)
     is_penalised = is_overcomplete and not is_complex and rank * tensor.dim <= TUNING.max_unknowns
     steps, limit = short, problem.n_starts
