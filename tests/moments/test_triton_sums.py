@@ -9,89 +9,69 @@ import pytest
 from apolar._core.namespaces import DeviceCopies, to_numpy
 from apolar.data import open_rows
 from apolar.moments import device_sums
-from apolar.moments.covariance import SecondMoments
+from apolar.moments.covariance import row_moments
 from apolar.moments.device_sums import StoredBlock
-from apolar.moments.signal import SignalSums
+from apolar.moments.sums import Centre, power_moments, second_sums
 from kernel_device import DEVICE, interpreted, torch
 
 pytestmark = interpreted
 
-SIZES = [(1, 101), (3, 7), (16, 101), (17, 64)]
-# Sums of a hundred terms in another order.
-TOLERANCE = 1e-12
+each_weights = pytest.mark.parametrize("weighted", [False, True])
 
 
 def blocks(n_columns, n_rows, weighted, dtype=np.float32):
-    """Return rows of the host in double precision, the same as stored on the device, and both weights."""
+    """Return rows and weights on the host in double precision, and the same as stored on the device."""
     rng = np.random.default_rng(n_columns)
     values = (rng.standard_normal((n_rows, n_columns)) + 3).astype(dtype)
-    weights = rng.uniform(0, 2, n_rows) if weighted else None
-    if weighted:
-        weights[::5] = 0
-    tensor = torch.tensor(values, device=DEVICE)
-    stored = StoredBlock(tensor)
-    return (
-        values.astype(np.float64),
-        stored,
-        weights,
-        None if weights is None else torch.tensor(weights, device=DEVICE),
-    )
+    weights = np.where(np.arange(n_rows) % 5, rng.uniform(0, 2, n_rows), 0.0) if weighted else None
+    stored = StoredBlock(torch.tensor(values, device=DEVICE))
+    if not weighted:
+        return (values.astype(np.float64), None), (stored, None)
+    kept = values[weights > 0].astype(np.float64), weights[weights > 0]
+    return kept, (stored, torch.tensor(weights, device=DEVICE))
 
 
-def assert_same_sums(statistic, n_columns, n_rows, weighted):
-    values, stored, weights, device_weights = blocks(n_columns, n_rows, weighted)
-    if weighted:
-        values, weights = values[weights > 0], weights[weights > 0]
-    for ours, expected in zip(statistic(stored, device_weights), statistic(values, weights), strict=True):
-        np.testing.assert_allclose(
-            to_numpy(ours), expected, rtol=TOLERANCE, atol=TOLERANCE * np.abs(expected).max()
-        )
+def assert_same_sums(ours, expected):
+    # Sums of a hundred terms in another order.
+    for one, other in zip(ours, expected, strict=True):
+        np.testing.assert_allclose(to_numpy(one), other, rtol=1e-12, atol=1e-12 * np.abs(other).max())
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@each_weights
 @pytest.mark.parametrize("is_full", [True, False])
-@pytest.mark.parametrize(("n_columns", "n_rows"), SIZES)
-def test_second_moments(is_full, n_columns, n_rows, weighted):
-    assert_same_sums(SecondMoments(None, is_full), n_columns, n_rows, weighted)
-    assert_same_sums(
-        SecondMoments(DeviceCopies(np.full(n_columns, 2.5)), is_full), n_columns, n_rows, weighted
-    )
+@pytest.mark.parametrize(("n_columns", "n_rows"), [(1, 101), (3, 7), (16, 101), (17, 64)])
+def test_second_sums(is_full, n_columns, n_rows, weighted):
+    host, stored = blocks(n_columns, n_rows, weighted)
+    for shift in (None, DeviceCopies(np.full(n_columns, 2.5))):
+        ours, expected = (second_sums(*rows, shift=shift, is_full=is_full) for rows in (stored, host))
+        assert_same_sums(ours, expected)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("shifted", [False, True])
+@each_weights
 @pytest.mark.parametrize(("n_columns", "n_directions"), [(3, 1), (16, 7), (17, 9)])
-def test_signal_sums(n_columns, n_directions, shifted, weighted):
-    rng = np.random.default_rng(n_directions)
-    basis = np.linalg.qr(rng.standard_normal((n_columns, n_directions)))[0]
-    shift = DeviceCopies(np.full(n_columns, 2.0)) if shifted else None
-    offset = np.full(n_columns, 1.0 if shifted else 3.0)
-    statistic = SignalSums(
-        shift,
-        DeviceCopies(np.vstack([basis.T, offset])),
-        DeviceCopies((basis.T @ offset)[:, None]),
-        float(offset @ offset),
-    )
-    assert_same_sums(statistic, n_columns, 101, weighted)
+def test_third_sums(n_columns, n_directions, weighted):
+    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((n_columns, n_directions)))[0]
+    host, stored = blocks(n_columns, 101, weighted)
+    offset = DeviceCopies(np.full(n_columns, 3.0))
+    expected = power_moments(*host, centre=Centre(None, offset), directions=DeviceCopies(basis.T))
+    ours = device_sums.third_sums(*stored, offset.values, basis)
+    assert_same_sums(ours, (expected[0] @ basis, *expected[1]))
 
 
-@pytest.mark.parametrize("is_full", [True, False])
-def test_rows_that_are_not_finite_are_named(is_full, monkeypatch):
+@pytest.mark.parametrize("has_covariance", [True, False])
+def test_rows_that_are_not_finite_are_named(has_covariance, monkeypatch):
     monkeypatch.setattr(device_sums, "is_fused", lambda *_: True)
-    _, stored, _, _ = blocks(6, 101, False)
+    _, (stored, _) = blocks(6, 101, False)
     stored.values[77, 3] = np.inf
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="row 77, column 3"):
-        device_sums.sum_rows(open_rows(stored.values), SecondMoments(None, is_full))
+        row_moments(open_rows(stored.values), has_covariance=has_covariance)
 
 
 def test_squares_that_overflow_are_infinite(monkeypatch):
     monkeypatch.setattr(device_sums, "is_fused", lambda *_: True)
-    values, stored, _, _ = blocks(2, 101, False, np.float64)
-    values *= 1e160
-    stored.values[...] = torch.tensor(values)
+    (values, _), (stored, _) = blocks(2, 101, False, np.float64)
+    stored.values[...] = torch.tensor(values * 1e160)
     with np.errstate(all="ignore"):
-        assert SecondMoments(None, True)(stored, None) is None
-        sums = device_sums.sum_rows(open_rows(stored.values), SecondMoments(None, True))
-    assert sums[:2] == [101, 101]
-    np.testing.assert_allclose(to_numpy(sums[2]), values.sum(axis=0), rtol=1e-12)
-    assert np.all(np.isinf(to_numpy(sums[3])))
+        moments = row_moments(open_rows(stored.values), has_covariance=True)
+    np.testing.assert_allclose(moments.mean, values.mean(axis=0) * 1e160, rtol=1e-12)
+    assert not np.any(np.isfinite(moments.covariance))

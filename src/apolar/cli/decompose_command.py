@@ -261,9 +261,8 @@ def _print(waring: Waring, tensor: SymmetricTensor, names: list[str], proofs: di
     if waring.rank:
         columns = {}
         points = waring.points.round(12) + 0.0  # without the digits that are rounding
-        for name, values in zip(names, points.T, strict=True):
-            values = values.real if not values.imag.any() else values
-            columns[name] = [format_number(value) for value in values.tolist()]
+        for name, values in zip(names, points.T.tolist(), strict=True):
+            columns[name] = [format_number(value if value.imag else value.real) for value in values]
         say("T = sum of weight * (point . x)^order")
         weights = [format_number(weight) for weight in waring.weights.tolist()]
         show_grid({"weight": weights}, columns)

@@ -24,9 +24,6 @@ from apolar.cli.output import (
 if TYPE_CHECKING:
     import polars as pl
 
-    from apolar import GaussianMixture
-    from apolar.cli.tables import TableFile
-
 
 @click.command()
 @click.argument("model", type=click.Path())
@@ -77,10 +74,6 @@ def predict(
     check_sources(data)
     if output is not None and str(output) == "-":
         output = None
-    for target, option in ((output, "-o"), (report, "--report")):
-        inputs = [path for path in map(Path, (model, *data)) if path.exists()]
-        if target is not None and target.exists() and any(map(target.samefile, inputs)):
-            raise BadInput(f"Output file {target} is also an input; choose another {option}.")
     if append and as_json:
         raise click.UsageError("--append writes a table, --json prints an object: leave one of them out.")
     if append:
@@ -90,6 +83,8 @@ def predict(
     check_sources([model])
     from apolar import GaussianMixture
     from apolar.cli.tables import read_table
+    from apolar.reports import report_page
+    from apolar.reports.analysis import describe
     from apolar.reports.scoring import OUTLIER_LEVEL, score_table
 
     level = outliers if isinstance(outliers, float) else OUTLIER_LEVEL
@@ -109,7 +104,12 @@ def predict(
             bar.begin("labelling")
             outlying = (table.row_numbers[score_table(mixture, table.X, level).outliers] + 1).tolist()
             if report is not None:
-                _write_report(report, mixture, table, model, level)
+                analysis = describe(mixture, table.X, table.names, labels=table.labels, outlier_level=level)
+                n_rows = f"{mixture.n_samples_seen_:,.0f} rows"
+                loaded = f"The mixture was loaded from {model}: it was fitted to {n_rows}, before."
+                page = report_page(analysis, table.X, provenance(table, 0, loaded))
+                with Output(report.parent, reads=[model, *data]) as files:
+                    files.add_lines(report.name, [page])
             bar.end()
             frames = label_frames(mixture, table, level)
             lines = appended_text(data, mixture, table, level, reading) if append else label_lines(frames)
@@ -119,7 +119,7 @@ def predict(
             elif output is None:
                 sys.stdout.writelines(lines)
             else:
-                with Output(output.parent) as files:
+                with Output(output.parent, reads=[model, *data]) as files:
                     files.add_lines(output.name, lines)
     say(
         table.missing_line,
@@ -137,16 +137,3 @@ def _as_object(frames: Iterator[pl.DataFrame]) -> dict[str, Any]:
     labels = pl.concat(frames)
     columns = labels.select("row", "cluster", "probability").to_dict(as_series=False)
     return columns | {"probabilities": [list(row) for row in labels.select("^p(\\d+|_noise)$").rows()]}
-
-
-def _write_report(path: Path, mixture: GaussianMixture, table: TableFile, model: str, level: float) -> None:
-    """Write the page on rows under a model that was loaded."""
-    from apolar.reports import report_page
-    from apolar.reports.analysis import describe
-
-    analysis = describe(mixture, table.X, table.names, labels=table.labels, outlier_level=level)
-    n_rows = mixture.n_samples_seen_
-    loaded = f"The mixture was loaded from {model}: it was fitted to {n_rows:,.0f} rows, before."
-    page = report_page(analysis, table.X, provenance(table, 0, loaded))
-    with Output(path.parent) as files:
-        files.add_lines(path.name, [page])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from apolar.cli.console import Bar, Interrupted, new_console, say
+from apolar.cli.console import BadInput, Bar, Interrupted, new_console, say
 from apolar.cli.options import seed_option
 
 # Where `all` goes, unless a folder is given.
@@ -94,6 +94,8 @@ def reproduce(
     except KeyboardInterrupt as error:
         is_long = any(label in printed.STUDIES for label in labels)
         raise Interrupted(_what_was_saved(folder, is_long)) from error
+    except OSError as error:
+        raise BadInput(f"Cannot write to {folder}: {error.strerror or error}.") from error
     if folder is not None:
         say(f"Written to {folder / run.PAGE if is_all else folder}")
 

@@ -7,21 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import DeviceCopies
 from apolar._core.range_finder import leading_eigenvectors
-from apolar.data import Rows, on_checked, thread_scratch
-from apolar.data.chunks import RowFunction
+from apolar.data import Rows, on_checked
 from apolar.exceptions import ColumnError
 from apolar.moments import device_sums
 from apolar.moments.sums import (
     KERNEL_COLUMNS,
-    has_kernel,
+    Centre,
     on_host,
     second_sums,
-    total_weight,
+    shift_rows,
     weighted_sums,
 )
 
@@ -98,7 +96,7 @@ def row_moments(
     shift = _shift(rows, allows_missing)
     weight, n_rows, first, second = device_sums.sum_rows(
         rows,
-        SecondMoments(shift, has_covariance),
+        functools.partial(second_sums, shift=shift, is_full=has_covariance),
         n_threads,
         is_compiled=not has_covariance or rows.n_features <= KERNEL_COLUMNS,
         allows_missing=allows_missing,
@@ -113,57 +111,6 @@ def row_moments(
     return RowMoments(float(weight), int(n_rows), mean, variances, covariance)
 
 
-@dataclass(frozen=True, eq=False)
-class SecondMoments:
-    """The sums of weights, of ones, of x, and of x x^t or of the squares of x.
-
-    Here x are the rows minus the shift, if there is one.
-
-    Attributes
-    ----------
-    shift : DeviceCopies or None
-    is_full : bool
-        Whether to sum x x^t.
-    """
-
-    shift: DeviceCopies | None
-    is_full: bool
-
-    def __call__(self, block: Any, weights: Any, n_threads: int = 1) -> tuple[Any, ...] | None:
-        """Return the weighted sums over a block."""
-        shift = None if self.shift is None else self.shift.values
-        if isinstance(block, device_sums.StoredBlock):
-            return device_sums.second_sums(block, weights, shift, is_full=self.is_full)
-        n_rows = block.shape[0]
-        with np.errstate(over="ignore", invalid="ignore"):
-            if has_kernel(block, block.shape[1] if self.is_full else 0):
-                n_weighted = n_rows if weights is None else int(np.count_nonzero(weights))
-                centre = np.zeros(block.shape[1]) if shift is None else shift
-                weight, *sums = second_sums(block, weights, centre, n_threads, is_full=self.is_full)
-                return weight, n_weighted, *sums
-            x = shift_rows(block, self.shift)
-            if self.is_full:
-                second = _weigh_rows(x, weights).T @ x
-                second = second.toarray() if sparse.issparse(second) else second
-            else:
-                second = weighted_sums(_squares(x), weights)
-            return total_weight(x, weights), n_rows, weighted_sums(x, weights), second
-
-
-def _squares(block: Any) -> Any:
-    if sparse.issparse(block):
-        return block.multiply(block)
-    return thread_scratch().compute("multiply", "squares", block, block)
-
-
-def _weigh_rows(block: Any, weights: Any) -> Any:
-    if weights is None:
-        return block
-    if sparse.issparse(block):
-        return block.multiply(weights[:, None]).tocsr()
-    return weights[:, None] * block
-
-
 # --- rows far from zero -----------------------------------------------------------------------------
 
 
@@ -173,7 +120,7 @@ def _shift(rows: Rows, allows_missing: bool) -> DeviceCopies | None:
         return None
 
     def sums(block: Any, weights: Any) -> list[Any]:
-        return on_host(SecondMoments(None, is_full=False)(block, weights) or ())
+        return on_host(second_sums(block, weights, shift=None, is_full=False) or ())
 
     weight, _, first, squares = rows.first(on_checked(sums, allows_missing=allows_missing))
     mean = first / weight
@@ -181,75 +128,51 @@ def _shift(rows: Rows, allows_missing: bool) -> DeviceCopies | None:
     return DeviceCopies(mean) if np.any(mean**2 > MAX_SQUARED_RATIO * variances) else None
 
 
-def shift_and_offset(rows: Rows, mean: Array, variance: float) -> tuple[DeviceCopies | None, Array]:
-    """Return a shift to subtract from the rows before the arithmetic, or None, and the mean after the shift.
+def centre_of(rows: Rows, mean: Array, variance: float) -> Centre:
+    """Return the mean as the centre of rows of that total variance.
 
     Sparse rows of many columns are not shifted: they would become dense.
-
-    Parameters
-    ----------
-    rows : Rows
-    mean : ndarray, shape (n_features,)
-    variance : float
-        The sum of the variances of the columns.
-
-    Returns
-    -------
-    shift : DeviceCopies, shape (n_features,), or None
-    offset : ndarray, shape (n_features,)
-        The mean minus the shift.
     """
     if rows.is_wide or not float(mean @ mean) > MAX_SQUARED_RATIO * variance:
-        return None, mean
-    return DeviceCopies(mean), np.zeros_like(mean)
-
-
-def shift_rows(block: Any, shift: DeviceCopies | None) -> Any:
-    """Return the rows minus the shift, dense; without a shift, the rows themselves."""
-    if shift is None:
-        return block
-    dense = block.toarray() if sparse.issparse(block) else block
-    return thread_scratch().compute("subtract", "shifted", dense, shift.to_device_of(dense))
+        return Centre(None, DeviceCopies(mean))
+    return Centre(DeviceCopies(mean), DeviceCopies(np.zeros_like(mean)))
 
 
 # --- rows with missing values -------------------------------------------------------------------------
-
-
-def _observed_sums(centre: Array, *, is_full: bool) -> RowFunction:
-    """Return the function of chunks that sums weights, ones, and what is there of z = x - centre.
-
-    Those are ones and z, and squares of both, or all of their products.
-    """
-
-    def sums(block: Array, weights: Any) -> tuple[Any, ...]:
-        seen = (~np.isnan(block)).astype(np.float64)
-        both = np.hstack([seen, np.where(seen > 0, block - centre, 0.0)])
-        weighted = both if weights is None else weights[:, None] * both
-        products = weighted.T @ both if is_full else (weighted * both).sum(axis=0)
-        return total_weight(block, weights), len(block), weighted.sum(axis=0), products
-
-    return on_checked(sums, allows_missing=True)
 
 
 def _observed_moments(rows: Rows, n_threads: int) -> RowMoments:
     """Return the moments of the values that are there, by two passes; refuse a column without any."""
     n_features = rows.n_features
     is_full = n_features <= MAX_INCOMPLETE_COLUMNS
-    weight, n_rows, first, _ = rows.reduce(_observed_sums(np.zeros(n_features), is_full=False), n_threads)
-    counts = first[:n_features]
+
+    def first_sums(block: Array, weights: Any) -> tuple[Any, ...]:
+        w, seen = np.ones(len(block)) if weights is None else weights, ~np.isnan(block)
+        return w.sum(), len(block), w @ seen, w @ np.where(seen, block, 0.0)
+
+    weight, n_rows, counts, first = rows.reduce(on_checked(first_sums, allows_missing=True), n_threads)
     if np.any(counts == 0):
         error = ColumnError(
             int(np.argmin(counts)), "of X has no observed value: leave it out, or give it some."
         )
         raise error if rows.names is None else error.with_name(rows.names)
-    mean = first[n_features:] / counts
-    *_, products = rows.reduce(_observed_sums(mean, is_full=is_full), n_threads)
+    mean = first / counts
+
+    def products(block: Array, weights: Any) -> tuple[Any, ...]:
+        w, seen = np.ones((len(block), 1)) if weights is None else weights[:, None], ~np.isnan(block)
+        x, ones = np.where(seen, block - mean, 0.0), seen.astype(np.float64)
+        weighted = w * x
+        if not is_full:
+            return ((weighted * x).sum(axis=0),)
+        return (w * ones).T @ ones, weighted.T @ ones, weighted.T @ x
+
+    *of_pairs, squares = rows.reduce(on_checked(products, allows_missing=True), n_threads)
     if not is_full:
-        variances = products[n_features:] / counts
+        variances = squares / counts
         return RowMoments(float(weight), int(n_rows), mean, variances, np.diag(variances), counts)
-    # The weights of the rows in which both columns are observed, and the sums of the first of them there.
-    pairs, of_first = products[:n_features, :n_features], products[n_features:, :n_features]
-    squares, n_pairs = products[n_features:, n_features:], np.where(pairs > 0, pairs, 1.0)
+    # The weights of the rows in which both columns are observed, and the means of the first of them there.
+    pairs, of_first = of_pairs
+    n_pairs = np.where(pairs > 0, pairs, 1.0)
     variances, means = np.diag(squares) / counts, of_first / n_pairs
     covariance = np.where(pairs > 0, squares / n_pairs - means * means.T, 0.0)
     positive = _nearest_positive(covariance, variances)
@@ -303,38 +226,20 @@ def leading_directions(
         Largest first; `n_signal` of them, and some less accurate ones.
     eigenvectors : ndarray, shape (n_features, n_signal)
     """
-    shift, offset = shift_and_offset(rows, mean, variance)
+    centre = centre_of(rows, mean, variance)
+    offset = centre.offset.values
 
     def product(basis: Array) -> Array:
-        sums_of = CovarianceProduct(shift, DeviceCopies(basis), DeviceCopies(offset @ basis))
+        directions, offsets = DeviceCopies(basis), DeviceCopies(offset @ basis)
+
+        def sums(block: Any, weights: Any) -> tuple[Any, Any]:
+            x = shift_rows(block, centre.shift)
+            y = x @ directions.to_device_of(x) - offsets.to_device_of(x)
+            weighted = y if weights is None else weights[:, None] * y
+            return x.T @ weighted, weighted_sums(weighted)
+
         working = functools.partial(Rows.chunk_rows, n_working=basis.shape[1])
-        sums, of_coordinates = rows.reduce(on_checked(sums_of), chunk_rows=working)
-        return np.asarray((sums - np.outer(offset, of_coordinates)) / weight)
+        found, of_coordinates = rows.reduce(on_checked(sums), chunk_rows=working)
+        return np.asarray((found - np.outer(offset, of_coordinates)) / weight)
 
     return leading_eigenvectors(product, rows.n_features, n_signal, rng)
-
-
-@dataclass(frozen=True, eq=False)
-class CovarianceProduct:
-    """The sums of x (z . b) and of z . b for some directions b, which give the covariance times b.
-
-    Here x are the rows minus the shift, and z = x - offset.
-
-    Attributes
-    ----------
-    shift : DeviceCopies or None
-    basis : DeviceCopies, shape (n_features, n_directions)
-    centre : DeviceCopies, shape (n_directions,)
-        The coordinates of the offset in these directions.
-    """
-
-    shift: DeviceCopies | None
-    basis: DeviceCopies
-    centre: DeviceCopies
-
-    def __call__(self, block: Any, weights: Any) -> tuple[Any, Any]:
-        """Return the weighted sums over a block."""
-        x = shift_rows(block, self.shift)
-        y = x @ self.basis.to_device_of(x) - self.centre.to_device_of(x)
-        weighted = y if weights is None else weights[:, None] * y
-        return x.T @ weighted, weighted_sums(weighted)

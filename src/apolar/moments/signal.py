@@ -8,31 +8,17 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from apolar._core.arrays import Array, frozen
 from apolar._core.namespaces import DeviceCopies
-from apolar.data import Rows, open_rows, thread_scratch
+from apolar.data import Rows, open_rows
 from apolar.data.rows import DENSE_COLUMNS
 from apolar.data.weights import as_counts, counted_rows
 from apolar.moments import device_sums
 from apolar.moments.central import CentralMoments
-from apolar.moments.covariance import (
-    RowMoments,
-    leading_directions,
-    row_moments,
-    shift_and_offset,
-    shift_rows,
-)
+from apolar.moments.covariance import RowMoments, centre_of, leading_directions, row_moments
 from apolar.moments.sketch import central_moments, summary_moments
-from apolar.moments.sums import (
-    KERNEL_COLUMNS,
-    check_scale,
-    has_kernel,
-    power_sums,
-    row_squares,
-    third_sums_about,
-)
+from apolar.moments.sums import KERNEL_COLUMNS, check_scale, on_host, power_moments
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import exponents
 
@@ -234,10 +220,20 @@ def _from_rows(
         if basis.shape[1] < n_signal:
             raise ValueError(NO_NOISE)
 
+    centre, directions = centre_of(rows, mean, variance), DeviceCopies(basis.T)
+
+    def sums(block: Any, weights: Any, n_threads: int = 1) -> tuple[Any, Any]:
+        """Return the weighted sums of |z|^2 y and of y y y (compact)."""
+        if isinstance(block, device_sums.StoredBlock):
+            return device_sums.third_sums(block, weights, centre.values, basis)
+        moments = power_moments(block, weights, n_threads, centre=centre, directions=directions)
+        square_times, third = on_host([moments[0], *moments[1]])
+        return square_times @ basis, third
+
     def third_moments() -> tuple[Array, SymmetricTensor]:
         square_times, third = device_sums.sum_rows(
             rows,
-            SignalSums.about(rows, mean, variance, basis),
+            sums,
             n_threads,
             is_compiled=rows.n_features <= KERNEL_COLUMNS,
             n_working=n_monomials(n_signal, 2),
@@ -248,56 +244,6 @@ def _from_rows(
         return square_times / weight, SymmetricTensor(3, n_signal, third / weight)
 
     return _without_noise(n_rows, mean, variance, spectrum, basis, third_moments)
-
-
-@dataclass(frozen=True, eq=False)
-class SignalSums:
-    """The sums of |z|^2 y and of y y y (compact).
-
-    Here x are the rows minus the shift, z = x - offset, and y the coordinates of z in the signal directions.
-
-    Attributes
-    ----------
-    shift : DeviceCopies or None
-    directions : DeviceCopies, shape (n_signal + 1, n_features)
-        The signal directions, followed by the offset.
-    centre : DeviceCopies, shape (n_signal, 1)
-        The coordinates of the offset in the signal directions.
-    offset_square : float
-        The squared norm of the offset.
-    """
-
-    shift: DeviceCopies | None
-    directions: DeviceCopies
-    centre: DeviceCopies
-    offset_square: float
-
-    @classmethod
-    def about(cls, rows: Rows, mean: Array, variance: float, basis: Array) -> SignalSums:
-        """Return the sums about the mean of rows of that total variance, in the directions of a basis."""
-        shift, offset = shift_and_offset(rows, mean, variance)
-        directions = DeviceCopies(np.vstack([basis.T, offset]))
-        return cls(shift, directions, DeviceCopies((basis.T @ offset)[:, None]), float(offset @ offset))
-
-    def __call__(self, block: Any, weights: Any, n_threads: int = 1) -> tuple[Any, Any]:
-        """Return the weighted sums over a block."""
-        basis, offset = self.directions.values[:-1].T, self.directions.values[-1]
-        mean = offset if self.shift is None else self.shift.values + offset
-        if isinstance(block, device_sums.StoredBlock):
-            return device_sums.third_sums(block, weights, mean, basis)
-        if has_kernel(block, block.shape[1]):
-            square_times, third = third_sums_about(block, weights, mean, basis, n_threads)
-            return square_times @ basis, third
-        x, scratch = shift_rows(block, self.shift), thread_scratch()
-        # One row per direction, and one for x . offset: operations along long rows are fast.
-        directions = self.directions.to_device_of(x)
-        is_sparse = sparse.issparse(x)
-        projected = directions @ x.T if is_sparse else scratch.compute("matmul", "projected", directions, x.T)
-        y = projected[:-1, ...]
-        y -= self.centre.to_device_of(x)
-        squares = row_squares(x) - 2 * projected[-1, ...] + self.offset_square
-        (third,) = power_sums(y, weights, (3,), scratch)
-        return (y if weights is None else y * weights) @ squares, third
 
 
 # --- the number of components -----------------------------------------------------------------------

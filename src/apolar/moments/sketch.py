@@ -15,7 +15,7 @@ from apolar._core.files import load_arrays, save_arrays, stored_numbers, stored_
 from apolar.data import open_rows
 from apolar.data.weights import as_counts, check_total_weight, counted_rows
 from apolar.moments.central import CentralMoments
-from apolar.moments.sums import MomentStatistic, MomentSums, ScaleError, sum_moments
+from apolar.moments.sums import MomentSums, ScaleError, sum_moments
 from apolar.tensor import SymmetricTensor, n_monomials
 
 FORMAT = "apolar moment sketch"
@@ -141,9 +141,9 @@ class MomentSketch:
         if rows.n_features != self.n_features:
             raise ValueError(f"X has {rows.n_features} columns; this sketch is of {self.n_features}.")
         self._check_names(rows.names, "X")
-        statistic = MomentStatistic(self.n_features, self.frame, self.order)
+        centre = self._sums.centre if self.n_rows else None
         with np.errstate(over="ignore", invalid="ignore"):  # sums that are not finite are refused below
-            sums = sum_moments(rows, statistic, self._sums.centre if self.n_rows else None, kernel_threads())
+            sums = sum_moments(rows, self.frame, self.order, centre, kernel_threads())
             check_total_weight(self.total_weight + sums.weight)
             self._sums = self._added(sums)
         self.feature_names = self.feature_names or rows.names

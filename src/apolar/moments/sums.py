@@ -16,13 +16,13 @@ from apolar._core.namespaces import (
     DeviceCopies,
     is_device_array,
     namespace,
-    to_device_of,
     to_numpy,
     total,
     write,
 )
 from apolar.data import Rows, Scratch, on_checked, thread_scratch
 from apolar.data.row_arrays import take_rows
+from apolar.moments import device_sums
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import product_positions
 
@@ -138,72 +138,188 @@ def _shift_powers(
     return tuple(np.split(shifted, [n_monomials(dim + 1, degree) for degree in range(2, order)])[1:])
 
 
-def sum_moments(rows: Rows, statistic: MomentStatistic, centre: Array | None, n_threads: int) -> MomentSums:
+def sum_moments(
+    rows: Rows, frame: Array | None, order: int, centre: Array | None, n_threads: int
+) -> MomentSums:
     """Return the `MomentSums` of rows about a centre; by default the mean of their first chunk.
 
     Chunks of distributed rows are summed about their own means: a partition is not computed twice.
     """
     if centre is None and not rows.is_distributed:
         centre = rows.first(on_checked(_block_mean))
+    directions = None if frame is None else DeviceCopies(frame.T)
 
     def sums(block: Any, weights: Any) -> tuple[MomentSums]:
-        return (statistic(block, weights, _block_mean(block, weights) if centre is None else centre),)
+        dense = block.toarray() if sparse.issparse(block) else block
+        about = _block_mean(dense, weights) if centre is None else centre
+        shifted = Centre(DeviceCopies(about), DeviceCopies(np.zeros_like(about)))
+        lower = second_sums(dense, weights, shift=shifted.shift, is_full=True)
+        higher, powers = power_moments(dense, weights, centre=shifted, directions=directions, order=order)
+        weight, n_rows, first, second, square_times, *powers = on_host((*(lower or ()), higher, *powers))
+        known = first, second, square_times, tuple(powers)
+        return (MomentSums(about, frame, int(n_rows), float(weight), *known),)
 
-    chunk_rows = functools.partial(Rows.chunk_rows, n_working=statistic.n_working)
+    n_frame = rows.n_features if frame is None else frame.shape[1]
+    n_working = sum(n_monomials(n_frame, degree) for degree in range(2, (order + 3) // 2))
+    chunk_rows = functools.partial(Rows.chunk_rows, n_working=n_working)
     return rows.reduce(on_checked(sums), n_threads, chunk_rows)[0]
 
 
+def _block_mean(block: Any, weights: Any) -> Array:
+    """Return the weighted mean of a block, on the host."""
+    first, weight = on_host([weighted_sums(block, weights), total_weight(block, weights)])
+    return np.asarray(first / float(weight))
+
+
+# --- sums over a block: by the compiled extension, on a GPU, or by any library ----------------------------
+
+
 @dataclass(frozen=True, eq=False)
-class MomentStatistic:
-    """The `MomentSums` of blocks of checked rows.
+class Centre:
+    """The origin of powers of rows: z = x - offset, with x the rows minus the shift.
 
     Attributes
     ----------
-    n_features : int
-    frame : ndarray, shape (n_features, n_frame), or None
-    order : int, default=3
-        The highest power.
+    shift : DeviceCopies, shape (n_features,), or None
+        Subtracted before the arithmetic, where the mean is so far from zero that sums about zero lose digits.
+    offset : DeviceCopies, shape (n_features,)
     """
 
-    n_features: int
-    frame: Array | None
-    order: int = 3
+    shift: DeviceCopies | None
+    offset: DeviceCopies
 
     @property
-    def n_working(self) -> int:
-        """The number of values of working memory per row."""
-        n_frame = self.n_features if self.frame is None else self.frame.shape[1]
-        return sum(n_monomials(n_frame, degree) for degree in range(2, (self.order + 3) // 2))
+    def values(self) -> Array:
+        """The origin, shape (n_features,)."""
+        return self.offset.values if self.shift is None else self.shift.values + self.offset.values
 
-    def __call__(self, rows: Any, weights: Any, centre: Array) -> MomentSums:
-        """Return the weighted sums over a block, about a centre."""
-        scratch = thread_scratch()
-        # Sums that are not finite are refused at the end.
-        with np.errstate(over="ignore", invalid="ignore"):
-            dense = rows.toarray() if sparse.issparse(rows) else rows
-            is_compiled = has_kernel(dense, self.n_features)
-            z: Any = None
-            powers: list[Array] = []
-            if is_compiled:
-                weight, first, second = second_sums(dense, weights, centre)
-                square_times, third = third_sums_about(dense, weights, centre, self.frame)
-                powers.append(third)
-            if not is_compiled or self.order > 3:
-                z = scratch.compute("subtract", "centred", dense, to_device_of(centre, dense))
-                y = _contiguous_transpose(z) if self.frame is None else to_device_of(self.frame.T, z) @ z.T
-                powers += on_host(power_sums(y, weights, range(3 + len(powers), self.order + 1), scratch))
-            if not is_compiled:
-                weighted = z if weights is None else weights[:, None] * z
-                weight, first, second, square_times = on_host(
-                    (
-                        total_weight(z, weights),
-                        weighted_sums(weighted),
-                        weighted.T @ z,
-                        row_squares(z) @ weighted,
-                    )
-                )
-        sums = first, second, square_times, tuple(powers)
-        return MomentSums(centre, self.frame, dense.shape[0], float(weight), *sums)
+
+def shift_rows(block: Any, shift: DeviceCopies | None) -> Any:
+    """Return the rows minus the shift, dense; without a shift, the rows themselves."""
+    if shift is None:
+        return block
+    dense = block.toarray() if sparse.issparse(block) else block
+    return thread_scratch().compute("subtract", "shifted", dense, shift.to_device_of(dense))
+
+
+def has_kernel(block: Any, n_columns: int) -> bool:
+    """Return whether the compiled extension sums the powers of a block of rows."""
+    return compiled.kernels is not None and n_columns <= KERNEL_COLUMNS and compiled.can_read(block)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def second_sums(
+    block: Any, weights: Any, n_threads: int = 1, *, shift: DeviceCopies | None, is_full: bool
+) -> tuple[Any, ...] | None:
+    """Return the weighted sums of 1, the number of rows, and sums of x, and of x x^t or of the squares of x.
+
+    Here x are the rows minus the shift, if there is one. None for a `StoredBlock` that has to be checked.
+    """
+    centre = None if shift is None else shift.values
+    if isinstance(block, device_sums.StoredBlock):
+        return device_sums.second_sums(block, weights, centre, is_full=is_full)
+    n_rows, n_columns = block.shape
+    if not has_kernel(block, n_columns if is_full else 0):
+        x = shift_rows(block, shift)
+        second = _products(x, weights) if is_full else weighted_sums(_squares(x), weights)
+        return total_weight(x, weights), n_rows, weighted_sums(x, weights), second
+    kind = compiled.FULL if is_full else compiled.DIAGONAL
+    row_map = compiled.RowMap(np.zeros(n_columns) if centre is None else centre, np.ones(n_columns))
+    (stats,) = compiled.stats_under(block, weights, row_map, None, kind, n_threads)
+    second = stats[1 + n_columns :]
+    if is_full:
+        products, upper = np.empty((n_columns, n_columns)), np.triu_indices(n_columns)
+        products[upper] = products.T[upper] = second
+        second = products
+    n_weighted = n_rows if weights is None else int(np.count_nonzero(weights))
+    return float(stats[0]), n_weighted, stats[1 : 1 + n_columns], second
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def power_moments(
+    block: Any,
+    weights: Any,
+    n_threads: int = 1,
+    *,
+    centre: Centre,
+    directions: DeviceCopies | None,
+    order: int = 3,
+) -> tuple[Any, list[Any]]:
+    """Return the weighted sums of |z|^2 z, and of y y y and higher powers (compact), up to an order.
+
+    Here z are the rows minus the centre, and y their coordinates in some directions, shape
+    (n_directions, n_features), or z itself.
+    """
+    square_times, powers = None, []
+    if has_kernel(block, block.shape[1]):
+        matrix = None if directions is None else np.ascontiguousarray(directions.values.T)
+        row_map = compiled.RowMap(centre.values, np.ones(block.shape[1]), matrix)
+        square_times, third = compiled.third_sums(block, weights, row_map, n_threads)
+        powers.append(third)
+    if len(powers) == order - 2:
+        return square_times, powers
+    # One row per coordinate: operations along long rows are fast.
+    x, scratch = shift_rows(block, centre.shift), thread_scratch()
+    if directions is None:
+        y = np.ascontiguousarray(x.T) if isinstance(x, np.ndarray) else x.T
+    elif sparse.issparse(x):
+        y = directions.values @ x.T
+    else:
+        y = scratch.compute("matmul", "projected", directions.to_device_of(x), x.T)
+    squares = row_squares(x) if square_times is None else None
+    if centre.shift is None:
+        offset = centre.offset.to_device_of(x)
+        assert directions is not None  # rows that are not shifted are summed in some directions
+        y -= (directions.to_device_of(x) @ offset)[:, None]
+        squares = squares if squares is None else squares - 2 * (x @ offset) + offset @ offset
+    powers += power_sums(y, weights, range(3 + len(powers), order + 1), scratch)
+    if squares is not None:
+        squares = squares if weights is None else squares * weights
+        square_times = weighted_sums(x, squares) - total(squares) * centre.offset.to_device_of(x)
+    return square_times, powers
+
+
+def _products(x: Any, weights: Any) -> Any:
+    """Return the weighted sum of x x^t."""
+    weighted = x
+    if weights is not None:
+        weighted = x.multiply(weights[:, None]).tocsr() if sparse.issparse(x) else weights[:, None] * x
+    products = weighted.T @ x
+    return products.toarray() if sparse.issparse(products) else products
+
+
+def _squares(block: Any) -> Any:
+    if sparse.issparse(block):
+        return block.multiply(block)
+    return thread_scratch().compute("multiply", "squares", block, block)
+
+
+def row_squares(block: Any) -> Any:
+    """Return the squared norm of each row."""
+    if sparse.issparse(block):
+        return np.asarray(block.multiply(block).sum(axis=1)).ravel()
+    if isinstance(block, np.ndarray):
+        return np.einsum("ij,ij->i", block, block)
+    # This needs no temporary array of squares.
+    return namespace(block).linalg.vector_norm(block, axis=1) ** 2
+
+
+def total_weight(block: Any, weights: Any) -> Any:
+    """Return the sum of the weights of a block, which are one if there are none."""
+    return block.shape[0] if weights is None else total(weights)
+
+
+def weighted_sums(block: Any, weights: Any = None) -> Any:
+    """Return the weighted sums of the columns."""
+    if is_device_array(block):
+        return namespace(block).sum(block, axis=0) if weights is None else weights @ block
+    # A product with ones is faster than a sum if the columns are few.
+    return np.asarray((np.ones(block.shape[0]) if weights is None else weights) @ block).ravel()
+
+
+def on_host(values: Iterable[Any]) -> list[Any]:
+    """Return values on the host: arrays of other libraries as NumPy arrays."""
+    return [to_numpy(value) if is_device_array(value) else value for value in values]
 
 
 # --- powers as products of matrices -------------------------------------------------------------------
@@ -261,79 +377,3 @@ def _product_positions(dim: int, row_degree: int, column_degree: int) -> DeviceC
     monomials = product_positions(dim, row_degree, column_degree)
     positions[monomials.ravel()] = np.arange(monomials.size)
     return DeviceCopies(frozen(positions))
-
-
-# --- by the compiled extension ------------------------------------------------------------------------
-
-
-def has_kernel(block: Any, n_columns: int) -> bool:
-    """Return whether the compiled extension sums the powers of a block of rows."""
-    return compiled.kernels is not None and n_columns <= KERNEL_COLUMNS and compiled.can_read(block)
-
-
-def second_sums(
-    rows: Array, weights: Array | None, centre: Array, n_threads: int = 1, *, is_full: bool = True
-) -> tuple[float, Array, Array]:
-    """Return the weighted sums of 1, z, and z z^t or the squares of z, with z = x - centre."""
-    n_columns, kind = len(centre), compiled.FULL if is_full else compiled.DIAGONAL
-    (stats,) = compiled.stats_under(rows, weights, compiled.RowMap.of(centre), None, kind, n_threads)
-    second = stats[1 + n_columns :]
-    if is_full:
-        products, upper = np.empty((n_columns, n_columns)), np.triu_indices(n_columns)
-        products[upper] = products.T[upper] = second
-        second = products
-    return float(stats[0]), stats[1 : 1 + n_columns], second
-
-
-def third_sums_about(
-    rows: Array, weights: Array | None, centre: Array, frame: Array | None, n_threads: int = 1
-) -> tuple[Array, Array]:
-    """Return the weighted sums of |z|^2 z and of y y y (compact).
-
-    Here z = x - centre, and y are its coordinates in the frame, or z itself.
-    """
-    return compiled.third_sums(
-        rows, weights, compiled.RowMap.of(centre, 1.0 if frame is None else frame), n_threads
-    )
-
-
-# --- blocks of any library ----------------------------------------------------------------------------
-
-
-def _contiguous_transpose(array: Any) -> Any:
-    """Return the transpose of a matrix, for NumPy in C order."""
-    return np.ascontiguousarray(array.T) if isinstance(array, np.ndarray) else array.T
-
-
-def row_squares(block: Any) -> Any:
-    """Return the squared norm of each row."""
-    if sparse.issparse(block):
-        return np.asarray(block.multiply(block).sum(axis=1)).ravel()
-    if isinstance(block, np.ndarray):
-        return np.einsum("ij,ij->i", block, block)
-    # This needs no temporary array of squares.
-    return namespace(block).linalg.vector_norm(block, axis=1) ** 2
-
-
-def total_weight(block: Any, weights: Any) -> Any:
-    """Return the sum of the weights of a block, which are one if there are none."""
-    return block.shape[0] if weights is None else total(weights)
-
-
-def weighted_sums(block: Any, weights: Any = None) -> Any:
-    """Return the weighted sums of the columns."""
-    if is_device_array(block):
-        return namespace(block).sum(block, axis=0) if weights is None else weights @ block
-    # A product with ones is faster than a sum if the columns are few.
-    return np.asarray((np.ones(block.shape[0]) if weights is None else weights) @ block).ravel()
-
-
-def _block_mean(block: Any, weights: Any) -> Array:
-    """Return the weighted mean of a block, on the host."""
-    first, weight = on_host([weighted_sums(block, weights), total_weight(block, weights)])
-    return np.asarray(first / float(weight))
-
-
-def on_host(values: Iterable[Any]) -> list[Any]:
-    """Return values on the host: arrays of other libraries as NumPy arrays."""
-    return [to_numpy(value) if is_device_array(value) else value for value in values]

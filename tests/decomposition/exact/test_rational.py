@@ -65,7 +65,8 @@ def random_terms(seed, dim, order, rank, largest=50):
 
 
 @pytest.mark.parametrize(
-    ("dim", "order", "rank"), [(2, 3, 2), (2, 5, 3), (3, 3, 3), (4, 3, 4), (3, 5, 6), (8, 3, 8), (3, 1, 1)]
+    ("dim", "order", "rank"),
+    [(2, 3, 2), (2, 5, 3), (3, 3, 3), (4, 3, 4), (3, 5, 6), (3, 6, 8), (4, 4, 7), (8, 3, 8), (3, 1, 1)],
 )
 def test_random_rational_points_are_found_exactly(dim, order, rank):
     for seed in range(2):

@@ -19,9 +19,9 @@ KINDS = ("constant", "row numbers", "few values", "duplicate")
 """The kinds of columns that say nothing about clusters, or would decide them alone. A further one, "rating",
 is a column of few values in a table in which nearly all have few: there, they are the measurements."""
 
-# A column with more than MAX_VALUES values is a measurement, or numbers the rows; with at most half as many, it
-# holds codes, whatever its histogram is. Codes repeat MAX_VALUES times on average: in few rows, measurements
-# have few values.
+# A column with more than MAX_VALUES values is a measurement, or numbers the rows; with at most half as many,
+# it holds codes, whatever its histogram is. Codes repeat MAX_VALUES times on average: in few rows,
+# measurements have few values.
 MAX_VALUES = 10
 # If at least this fraction of the columns have few values, they are the measurements.
 MOSTLY_FEW = 0.75
