@@ -14,8 +14,6 @@ SLOW = (
     "data/dask/test_cluster.py",
     "data/dask/test_results.py::test_workers_use_the_kernels_of_this_processor_in_one_thread",
     "data/test_disk.py::test_memory_stays_bounded",
-    "decomposition/test_decompose.py::test_a_low_rank_is_as_good_as_many_random_starts",
-    "decomposition/test_implicit.py::test_where_noise_prevails_one_of_the_optima_is_found",
     "decomposition/test_rank_search.py::test_noise_alone_has_no_rank",
     "decomposition/test_rank_search.py::test_the_rank_of_a_large_tensor_under_heavy_noise",
     "cli/test_missing_extra.py::test_the_library_needs_none_of_them",

@@ -69,24 +69,15 @@ def test_a_mixture_takes_two_passes(weights, calls):
     assert calls == ["second", "third"]
 
 
-def test_rows_that_are_not_finite_are_named(calls):
+def test_what_the_kernels_do_not_read(calls):
     bad = X.copy()
     bad[777, 3] = np.inf
     with np.errstate(invalid="ignore"), pytest.raises(ValueError, match="row 777, column 3"):
         row_moments(open_rows(array_api_strict.asarray(bad)))
-    assert len(calls) <= 1
-
-
-def test_weights_that_are_all_zero_are_refused(calls):
+    n_calls = len(calls)
     with pytest.raises(ValueError, match="weights of the rows are all zero"):
         row_moments(open_rows(array_api_strict.asarray(X), np.zeros(len(X))))
-    assert calls == []
-
-
-def test_integers_are_summed_without_the_kernels(calls):
     counts = np.round(X).astype(np.int64)
-    ours = row_moments(open_rows(array_api_strict.asarray(counts)), has_covariance=True)
-    np.testing.assert_allclose(
-        ours.covariance, row_moments(open_rows(counts), has_covariance=True).covariance
-    )
-    assert calls == []
+    ours, expected = (row_moments(open_rows(x)) for x in (array_api_strict.asarray(counts), counts))
+    np.testing.assert_allclose(ours.variances, expected.variances)
+    assert len(calls) == n_calls <= 1

@@ -44,16 +44,17 @@ def scale_to_unit(tensor: SymmetricTensor) -> tuple[SymmetricTensor, int]:
     return SymmetricTensor(tensor.order, tensor.dim, coefficients), exponent
 
 
-def scale_back(waring: Waring, exponent: int, tensor: SymmetricTensor) -> Waring:
+def scale_back(waring: Waring, exponent: int, form: SymmetricTensor) -> Waring:
     """Return the decomposition of a scaled tensor as one of the tensor itself.
 
     Parameters
     ----------
     waring : Waring
-        Of the tensor divided by ``2**exponent``.
+        Of the scaled tensor.
     exponent : int
-    tensor : SymmetricTensor
-        As it was given.
+        The tensor itself is ``2**exponent`` times the scaled one.
+    form : SymmetricTensor
+        The scaled tensor.
 
     Returns
     -------
@@ -71,16 +72,16 @@ def scale_back(waring: Waring, exponent: int, tensor: SymmetricTensor) -> Waring
             "The weights of the terms are too large for numbers: divide the tensor by its largest "
             "coefficient first; those of the quotient are the weights divided by it."
         )
-    lost = np.abs(scaled_by_power(weights, -exponent) - waring.weights).max(initial=0.0)
+    left = scaled_by_power(weights, -exponent)
+    lost = np.abs(left - waring.weights).max(initial=0.0)
     if lost > TUNING.exact_residual * np.abs(waring.weights).max(initial=0.0):
+        size = np.abs(scaled_by_power(form.coefficients, exponent)).max()
         raise ValueError(
-            f"The tensor is so small, {np.abs(tensor.coefficients).max():.3g} at most, that numbers hold "
-            "only a few digits of its weights: multiply it by a power of two first, such as 2.0**200."
+            f"The tensor is so small, {size:.3g} at most, that numbers hold only a few digits of its "
+            "weights: multiply it by a power of two first, such as 2.0**200."
         )
-    scaled = replace(waring, weights=weights, singular_values=values)
-    return (
-        scaled if lost == 0 else replace(scaled, residual=relative_residual(tensor, weights, waring.points))
-    )
+    residual = relative_residual(form, left, waring.points) if lost else waring.residual
+    return replace(waring, weights=weights, singular_values=values, residual=residual)
 
 
 def simple_terms(
@@ -201,22 +202,25 @@ def refine(
         raise ValueError("The decomposition to refine has no terms, or a point that is zero.")
     if tensor.norm() == 0:
         raise ValueError("The tensor is zero: its decomposition has no terms.")
-    scaled, exponent = scale_to_unit(tensor) if isinstance(tensor, SymmetricTensor) else (tensor, 0)
-    weights = scaled_by_power(waring.weights, -exponent)
-    # A term of weight zero would stay zero: it starts with a small weight in its direction.
-    weights = np.where(weights == 0, TUNING.promising * scaled.norm(), weights)
-    terms = Terms(*absorb_weights(weights, waring.points, waring.order), waring.method)
-    terms = refine_terms(scaled, terms, method=method, max_iter=max_iter, tol=tol)
-    if isinstance(scaled, SymmetricTensor):
-        terms = rate(scaled, terms)
-    refined = replace(
-        to_waring(terms, tensor.order, scaled.norm()),
-        singular_values=scaled_by_power(waring.singular_values, -exponent),
-        rank_source=waring.rank_source,
-    )
     if not isinstance(tensor, SymmetricTensor):
-        return refined
-    return replace(scale_back(refined, exponent, tensor), tensor=tensor)
+        return _refine_scaled(tensor, waring, method, max_iter, tol)
+    form, exponent = scale_to_unit(tensor)
+    start = replace(waring, weights=scaled_by_power(waring.weights, -exponent))
+    refined = replace(_refine_scaled(form, start, method, max_iter, tol), singular_values=np.zeros(0))
+    refined = scale_back(refined, exponent, form)
+    return replace(refined, singular_values=waring.singular_values, tensor=tensor)
+
+
+def _refine_scaled(tensor: Contractible, waring: Waring, method: str, max_iter: int, tol: float) -> Waring:
+    """Return the decomposition refined, all arguments checked."""
+    # A term of weight zero would stay zero: it starts with a small weight in its direction.
+    weights = np.where(waring.weights == 0, TUNING.promising * tensor.norm(), waring.weights)
+    terms = Terms(*absorb_weights(weights, waring.points, waring.order), waring.method)
+    terms = refine_terms(tensor, terms, method=method, max_iter=max_iter, tol=tol)
+    if isinstance(tensor, SymmetricTensor):
+        terms = rate(tensor, terms)
+    refined = to_waring(terms, tensor.order, tensor.norm())
+    return replace(refined, singular_values=waring.singular_values, rank_source=waring.rank_source)
 
 
 FIELDS = ("auto", "real", "complex")
@@ -359,7 +363,7 @@ def decompose(
         terms, source = drop_zero_terms(constraint, form, terms, source)
     waring = to_waring(terms, form.order, form.norm())
     waring = replace(waring, singular_values=spectrum, rank_source=source, constraint=constraint)
-    return replace(scale_back(waring, exponent, given), tensor=given)
+    return replace(scale_back(waring, exponent, form), tensor=given)
 
 
 def _check_row_degree(row_degree: int | None, method: str, order: int) -> int:

@@ -61,7 +61,7 @@ class _Subspace:
         gradient = (slices.conj() @ coordinates.swapaxes(1, 2))[:, :, 0]
         return slices, gradient, np.sum(gradient * a.conj(), axis=1).real
 
-    def step(self, a: Array, slices: Array, gradient: Array, values: Array, damping: Array) -> Array:
+    def step(self, a: Array, at: list[Array], damping: Array) -> Array:
         """Return the damped Gauss-Newton steps towards a power in the subspace, across the vectors.
 
         To first order, (a + u)^n is at the squared distance
@@ -70,6 +70,7 @@ class _Subspace:
         steps converge quadratically, where power steps take hundreds if the
         components are correlated or nearly fill the space.
         """
+        slices, gradient, values = at
         identity = np.eye(self.dim)
         along = a[:, :, None] * a[:, None, :].conj()
         across = identity - along
@@ -113,9 +114,7 @@ def power_method(flattening: HankelSVD, rank: int, is_complex: bool, rng: np.ran
         n_left = rank - len(components)
         # Half as many as there are components: of more, too many climb to the same.
         n_starts = int(np.clip(n_left // 2, 6, max(BATCH_SIZE // (dim * n_left), 6)))
-        starts = rng.standard_normal((n_starts, dim)).astype(dtype)
-        if is_complex:
-            starts += 1j * rng.standard_normal((n_starts, dim))
+        starts = gaussian_draws(n_starts, dim, is_complex, rng)
         climbed, values, arrived = _climb(_Subspace(left, dim, degree), unit_rows(starts), max_steps)
         near = float(np.clip(SPREAD * (1 - values[arrived].max(initial=0.0)), 10 * ROUNDING, NEAR))
         accepted = _distinct(climbed[arrived], values[arrived], n_left, near)
@@ -133,15 +132,21 @@ def power_method(flattening: HankelSVD, rank: int, is_complex: bool, rng: np.ran
     return components
 
 
+def gaussian_draws(n_draws: int, dim: int, is_complex: bool, rng: np.random.Generator) -> Array:
+    """Return vectors whose directions are drawn evenly, shape (n_draws, dim)."""
+    draws = rng.standard_normal((n_draws, dim))
+    return draws + 1j * rng.standard_normal(draws.shape) if is_complex else draws
+
+
 def _climb(subspace: _Subspace, a: Array, max_steps: int) -> tuple[Array, Array, Array]:
     """Return where the steps lead from many unit vectors, the values there, and which converged."""
     end, values = a.copy(), np.zeros(len(a))
     arrived = np.zeros(len(a), dtype=bool)
     active = np.arange(len(a))
-    here = subspace.ascent(a)
+    here = list(subspace.ascent(a))
     damping = np.full(len(a), FIRST_DAMPING)
     for n_steps in range(1, max_steps + 1):
-        step = subspace.step(a, *here, damping)
+        step = subspace.step(a, here, damping)
         moved = unit_rows(a + step)
         there = subspace.ascent(moved)
         up = there[2] >= here[2] - ROUNDING

@@ -17,7 +17,7 @@ from apolar.decomposition.pencil import (
     rotate_to_real,
     sylvester_points,
 )
-from apolar.decomposition.power_method import power_method
+from apolar.decomposition.power_method import gaussian_draws, power_method
 from apolar.decomposition.ranks import HankelSVD, RankRule, pencil_limit, power_method_limit
 from apolar.decomposition.riemannian import newton
 from apolar.decomposition.terms import (
@@ -204,8 +204,7 @@ def _random_start(
     A run that fails has mostly a few wrong terms, and large ones cancel each other: a hop replaces one term,
     and makes none longer than twice the median.
     """
-    draws = rng.standard_normal((rank, tensor.dim))
-    points = unit_rows(draws + 1j * rng.standard_normal(draws.shape) if is_complex else draws)
+    points = unit_rows(gaussian_draws(rank, tensor.dim, is_complex, rng))
     if leader is None:
         norm = np.sqrt(np.abs(np.sum((points.conj() @ points.T) ** tensor.order)))
         vectors = points * (tensor.norm() / norm) ** (1 / tensor.order)
@@ -280,13 +279,11 @@ def compete(problem: DecompositionProblem, candidates: Iterable[Terms], enough_h
     for candidate in candidates:
         pool.insert(0 if not pool or is_better(candidate, pool[0]) else len(pool), candidate)
         best = pool[0]
-        if best.is_exact or problem.is_out_of_time:
-            break
-        is_found = sum(has_same_end(terms, best) for terms in pool) >= enough_hits
         # Terms that leave half of the tensor say little.
-        if is_found and best.residual < 0.5 and not best.is_diverging:
-            break
-        if best is candidate and is_certified(problem.tensor, best):
+        says_much = best.residual < 0.5 and not best.is_diverging
+        is_found = says_much and sum(has_same_end(terms, best) for terms in pool) >= enough_hits
+        is_certain = best.is_exact or (best is candidate and is_certified(problem.tensor, best))
+        if is_found or is_certain or problem.is_out_of_time:
             break
     return pool
 
@@ -315,8 +312,8 @@ def _runs(
     """
     tensor = problem.tensor
     short = min(TUNING.short_run, problem.max_iter)
-    for method, start in structured_starts(problem, rank, points, is_complex, rng):
-        yield _run(problem, Terms(*fit_weights(tensor, start), method), short)
+    for method, known in structured_starts(problem, rank, points, is_complex, rng):
+        yield _run(problem, Terms(*fit_weights(tensor, known), method), short)
     is_overcomplete = rank > structured_limit(tensor)
     is_penalised = is_overcomplete and not is_complex and rank * tensor.dim <= TUNING.max_unknowns
     steps, limit = short, problem.n_starts

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
-from apolar._core.arrays import Array, binary_exponent, scaled_by_power, unit_rows
+from apolar._core.arrays import Array, unit_rows
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import exponents, monomial_values, multinomials, product_positions
@@ -144,18 +144,12 @@ def absorb_weights(weights: Array, points: Array, order: int) -> tuple[Array, Ar
 
 
 def relative_residual(tensor: SymmetricTensor, weights: Array, points: Array) -> float:
-    """Return |T - W| / |T|, from the coefficients, so that it can be as small as rounding."""
-    # Scaled by the tensor, whose square may be too large or too small for a number.
-    exponent = binary_exponent(tensor.coefficients)
-    weights = scaled_by_power(weights, -exponent)
-    if not np.all(np.isfinite(points)) or not np.all(np.isfinite(weights)):
-        return float("inf")
-    scaled = SymmetricTensor(tensor.order, tensor.dim, scaled_by_power(tensor.coefficients, -exponent))
+    """Return |T - W| / |T| of a tensor of moderate size, from the coefficients: as accurate as rounding."""
     try:
-        difference = scaled - SymmetricTensor.from_waring(weights, points, tensor.order)
+        difference = tensor - SymmetricTensor.from_waring(weights, points, tensor.order)
     except ValueError:  # terms so large that their sum overflows
         return float("inf")
-    return difference.norm() / scaled.norm()
+    return difference.norm() / tensor.norm()
 
 
 def power_jacobian(vectors: Array, signs: Array, order: int) -> Array:

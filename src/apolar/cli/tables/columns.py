@@ -329,46 +329,31 @@ def choose_columns(
     table = content.columns
     label = None if label_column is None else find_columns(content, label_column)[0]
     wanted = [each for each in keep if each != ALL] if columns is None else columns
-    named = tuple(dict.fromkeys(find_columns(content, wanted)))
-    for position in named:
-        name = table[position].name
-        if position == label:
+    named = dict.fromkeys(find_columns(content, wanted))
+    for i in named:
+        if i == label:
             option = "--keep" if columns is None else "--columns"
-            raise TableError(f"Column {quote(name)} is the label column: remove it from {option}.")
-        if table[position].problem:
-            raise TableError(table[position].problem)
+            raise TableError(f"Column {quote(table[i].name)} is the label column: remove it from {option}.")
+        if table[i].problem:
+            raise TableError(table[i].problem)
+    used, skipped = list(named), []
     if columns is None:
-        choice = _choose_by_default(content, label, named, keeps_all=ALL in keep)
-    elif named:
-        choice = ColumnChoice(named, label)
-    else:
-        raise TableError("No column is chosen: name at least one with --columns, or omit the option.")
-    names = [table[position].name for position in choice.columns]
-    if len(set(names)) < len(names):
-        name = next(name for name in names if names.count(name) > 1)
-        raise _ambiguous(content, name)
-    return choice
-
-
-def _choose_by_default(
-    content: Content, label: int | None, kept: Sequence[int], *, keeps_all: bool
-) -> ColumnChoice:
-    """Return the columns of numbers, and those of other kinds that are kept all the same."""
-    used, skipped = [], []
-    for i, column in enumerate(content.columns):
-        if column.kind == "numbers" or i in kept or (keeps_all and column.kind == "row numbers"):
-            used.append(i)
-        elif i != label and column.is_misread:
-            raise TableError(column.problem)
-        else:
-            skipped.append(i)
-    used, skipped = ([i for i in positions if i != label] for positions in (used, skipped))
+        kinds = ("numbers", "row numbers") if ALL in keep else ("numbers",)
+        others = [i for i in range(len(table)) if i != label]
+        used = [i for i in others if i in named or table[i].kind in kinds]
+        skipped = [i for i in others if i not in named and table[i].kind not in kinds]
+    for i in skipped:
+        if table[i].is_misread:
+            raise TableError(table[i].problem)
     if not used:
-        held = [f"{quote(content.columns[i].name)} {content.columns[i].holds}" for i in skipped]
+        held = [f"{quote(table[i].name)} {table[i].holds}" for i in skipped]
         raise TableError(
-            f"{content.name} has no numeric column: {join_list(held or ['it has only the label column'])}. "
+            f"{content.name} has no numeric column: {join_list(held or ['none is left or chosen'])}. "
             "Give a file with at least one column of numbers."
         )
+    names = [table[i].name for i in used]
+    if len(set(names)) < len(names):
+        raise _ambiguous(content, next(name for name in names if names.count(name) > 1))
     return ColumnChoice(tuple(used), label, tuple(skipped))
 
 
