@@ -94,8 +94,8 @@ def test_the_extension_does_what_numpy_does(name, prior, n_features):
 @pytest.mark.parametrize("name", ["spherical", "diag", "VEI", "EVI", "EVE", "tied", "full"])
 def test_many_rows_and_columns_weights_threads_and_priors(name):
     family = FAMILIES[name]
-    if family.is_axis_aligned:
-        # Matrices of as many columns are left to LAPACK.
+    if family.is_axis_aligned or name == "EVE":
+        # Matrices of as many columns are left to LAPACK, but for those whose axes are found by iteration.
         assert family.has_kernel(40)
         assert not FAMILIES["full"].has_kernel(40)
         assert_same_runs(*example(name, 40), Prior(), 3)

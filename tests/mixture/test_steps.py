@@ -1,5 +1,6 @@
 """The steps of EM by the compiled kernels are those of NumPy, which other tests check."""
 
+import itertools
 import warnings
 from contextlib import suppress
 from dataclasses import replace
@@ -25,7 +26,6 @@ pytestmark = pytest.mark.skipif(compiled.kernels is None, reason="The kernels ar
 # The covariances below have condition numbers below a thousand, and iterations end at changes of 1e-12.
 TOLERANCE = 1e-9
 ARRAYS = attrgetter("weights", "means", "covariances")
-FREE = ["full", "diag", "spherical"]
 PARTLY_SHARED = [name for name in FAMILY_NAMES if FAMILIES[name].shares_part]
 PRIORS = {
     "none": lambda *_: None,
@@ -33,9 +33,13 @@ PRIORS = {
     "given": lambda *_: Prior(0.5, 7.0, 0.2),
     "shrunk": lambda family, stats: AdaptivePrior().adapted_to(family, stats),
 }
-each_family = pytest.mark.parametrize("name", FAMILY_NAMES)
-each_prior = pytest.mark.parametrize("prior", PRIORS)
-each_size = pytest.mark.parametrize("n_features", [1, 2, 4, 7])
+# Each family under each prior; the sizes take turns.
+CASES = [
+    (name, prior, n_features)
+    for (name, prior), n_features in zip(
+        itertools.product(FAMILY_NAMES, PRIORS), itertools.cycle([1, 2, 4, 7, 4]), strict=False
+    )
+]
 
 
 def by_numpy(compute):
@@ -80,12 +84,11 @@ def complete_objective(family, stats, parameters, prior):
     return expected + family.log_prior(parameters, prior)
 
 
-@each_family
-@each_prior
-@each_size
-def test_steps(name, prior, n_features):
+@pytest.mark.parametrize(("name", "prior", "n_features"), CASES)
+def test_steps_and_coordinates(name, prior, n_features):
     family, before, stats = example(name, n_features)
     assert family.has_kernel(n_features)
+    one, of_one = stats[0], PRIORS[prior](family, stats[0])
     prior = PRIORS[prior](family, stats)
     near = family.m_step(before, prior)
     assert_both(lambda: ARRAYS(family.m_step(stats, prior)))
@@ -94,25 +97,16 @@ def test_steps(name, prior, n_features):
     gain = complete_objective(family, stats, after, prior) - complete_objective(family, stats, near, prior)
     assert np.all(gain >= -1e-9)
     assert_both(lambda: (family.natural(after), family.log_prior(after, prior), family.merging_term(stats)))
-
-
-@each_family
-@each_prior
-@each_size
-def test_coordinates(name, prior, n_features):
-    family, _, stats = example(name, n_features)
-    one, prior = stats[0], PRIORS[prior](family, stats[0])
-    coordinates = LocalCoordinates(family, family.m_step(one, prior), 180.0)
+    coordinates = LocalCoordinates(family, family.m_step(one, of_one), 180.0)
+    at_origin = coordinates.retract(coordinates.origin)
+    np.testing.assert_allclose(at_origin.covariances, coordinates.centre.covariances, atol=1e-11)
     tangent = 0.5 * np.random.default_rng(0).standard_normal(len(coordinates.origin))
-    np.testing.assert_allclose(
-        coordinates.retract(coordinates.origin).covariances, coordinates.centre.covariances, atol=1e-11
-    )
     moved = coordinates.retract(tangent)
-    assert_both(lambda: [coordinates.gradient(tangent, moved, one, prior)])
+    assert_both(lambda: [coordinates.gradient(tangent, moved, one, of_one)])
 
 
-@pytest.mark.parametrize("name", FREE)
-@each_size
+@pytest.mark.parametrize("name", ["full", "diag", "spherical"])
+@pytest.mark.parametrize("n_features", [1, 2, 7])
 def test_shrinkage_and_evidence(name, n_features):
     family, _, stats = example(name, n_features)
     for each in (stats, stats[0]):
@@ -134,7 +128,7 @@ def test_units_that_differ_by_orders_of_magnitude(name):
         assert_same(*([complete_objective(family, stats, each, Prior())] for each in (first, second)), 1e-10)
 
 
-@each_family
+@pytest.mark.parametrize("name", FAMILY_NAMES)
 @pytest.mark.parametrize("prior", [None, Prior()], ids=["no prior", "prior"])
 def test_a_component_of_one_row(name, prior):
     # Without any scatter, axes are arbitrary: what is maximised is not.
@@ -177,18 +171,15 @@ def test_the_nearest_covariances_of_a_family(name):
     assert_same(family.projected(nearest, weights), nearest)
 
 
-def test_matrices_that_are_not_positive_definite_or_not_finite_are_left_to_numpy():
+def test_what_is_not_positive_definite_not_finite_or_not_known_is_left_to_numpy():
     full = FAMILIES["full"]
+    assert not replace(FAMILIES["VEE"], name="other", code="its own").has_kernel(3)
     assert compiled.take_step("inverses", (np.diag([1.0, -1.0])[None],), ((1, 2, 2), (1,)), 2) is None
     assert_both(lambda: full.floored(np.diag([1.0, -1.0, 1.0])[None]))
     for name in FAMILY_NAMES:
         family, _, stats = example(name, 3)
         with np.errstate(all="ignore"), suppress(np.linalg.LinAlgError):
             assert not family.m_step(stats * np.nan, None).is_finite
-
-
-def test_families_that_the_kernels_do_not_know_are_left_to_numpy():
-    assert not replace(FAMILIES["VEE"], name="other", code="its own").has_kernel(3)
 
 
 @pytest.mark.parametrize("name", ["EII", "VVI"])

@@ -87,8 +87,7 @@ class ClassRows:
 
     def label(self, code: int) -> str:
         """Return a class as messages name it."""
-        value = self.classes[code]
-        return f"Class {value.item() if isinstance(value, np.generic) else value!r}"
+        return f"Class {np.asarray(self.classes).tolist()[code]!r}"
 
     @functools.cached_property
     def complete(self) -> ClassRows:

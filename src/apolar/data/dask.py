@@ -54,10 +54,9 @@ def from_dask(X: Any) -> DaskRows:
         if np.isnan(n_features):
             raise ValueError("The number of columns of X is not known: call X.compute_chunk_sizes() first.")
         X = X.rechunk({1: -1})
-        rows = DaskRows(X, n_features)
         # This marks the rows as sparse; how many values their blocks store is known only where these are.
-        rows.row_size = float(n_features) if sparse.issparse(X._meta) else None
-        return rows
+        row_size = float(n_features) if sparse.issparse(X._meta) else None
+        return DaskRows(X, n_features, row_size=row_size)
     # The class is asked, not X: a Delayed has every attribute.
     if not (hasattr(type(X), "map_partitions") and hasattr(type(X), "ndim")):
         raise TypeError(
@@ -83,13 +82,21 @@ class DaskRows(Rows):
         Its partitions are looked at only when they are needed.
     n_features : int
     names : tuple of str, optional
+    row_size : float, optional
     """
 
     can_take = True
     is_distributed = True
 
-    def __init__(self, collection: Any, n_features: int, names: tuple[str, ...] | None = None) -> None:
-        self._collection, self.n_features, self.names = collection, n_features, names
+    def __init__(
+        self,
+        collection: Any,
+        n_features: int,
+        names: tuple[str, ...] | None = None,
+        row_size: float | None = None,
+    ) -> None:
+        self._collection, self.n_features = collection, n_features
+        self.names, self.row_size = names, row_size
         self._partitions = functools.cache(functools.partial(self._open, None))
 
     def with_weights(self, sample_weight: Any) -> Rows:
@@ -163,9 +170,7 @@ class DaskRows(Rows):
             # Otherwise each pass would compute all rows again, or read them from files, to sample them.
             sample.parts = list(dask.persist(*sample.parts))
             sample = sample.merge()
-        rows = DaskRows(sample, self.n_features)
-        rows.row_size = self.row_size
-        return rows
+        return DaskRows(sample, self.n_features, row_size=self.row_size)
 
     def map_lazily(self, function: Callable[[Any], Any], n_columns: int | None, dtype: Any) -> Any:
         """Return a function of the checked rows of each partition, as a Dask array that is not computed yet.
@@ -238,7 +243,9 @@ class Partitions:
         return [task(*parts[i], *arguments) for i, *arguments in calls or [(i,) for i in range(len(parts))]]
 
     def _task(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return functools.partial(_call, function=function, n_features=self.n_features, names=self.names)
+        return functools.partial(
+            call_on_partition, function=function, n_features=self.n_features, names=self.names
+        )
 
     def _numbered_parts(self) -> list[tuple[Any, int, int | None]]:
         """Return each partition, its index, and the index of its first row if that is known."""
@@ -328,7 +335,7 @@ def _known_lengths(X: Any) -> IndexArray | None:
 # --- functions that run where a partition is ---------------------------------------
 
 
-def _call(
+def call_on_partition(
     part: Any,
     index: int,
     first_row: int | None,

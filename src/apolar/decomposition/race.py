@@ -279,13 +279,11 @@ def compete(problem: DecompositionProblem, candidates: Iterable[Terms], enough_h
     for candidate in candidates:
         pool.insert(0 if not pool or is_better(candidate, pool[0]) else len(pool), candidate)
         best = pool[0]
-        if best.is_exact or problem.is_out_of_time:
-            break
-        is_found = sum(has_same_end(terms, best) for terms in pool) >= enough_hits
         # Terms that leave half of the tensor say little.
-        if is_found and best.residual < 0.5 and not best.is_diverging:
-            break
-        if best is candidate and is_certified(problem.tensor, best):
+        says_much = best.residual < 0.5 and not best.is_diverging
+        is_found = says_much and sum(has_same_end(terms, best) for terms in pool) >= enough_hits
+        is_certain = best.is_exact or (best is candidate and is_certified(problem.tensor, best))
+        if is_found or is_certain or problem.is_out_of_time:
             break
     return pool
 

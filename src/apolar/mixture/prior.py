@@ -6,8 +6,9 @@ inference [corduneanu2001], with the responsibilities of EM. Covariances are dra
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 from scipy.special import gammaln
@@ -67,20 +68,16 @@ class Prior:
         covariances: the variance of one of as many equal parts of the data; a
         hundredth of that for full covariances, where more would widen thin
         clusters.
-    noise : ndarray or None, default=None
-        The covariance, in whitened coordinates and as one of the family that
-        is fitted, of rounding errors of the rows. The rows of the prior then
-        have them too: without, the covariance of a component of few rows could
-        be smaller than that of the errors.
     """
 
     shrinkage: float = 0.0
     dof: float | None = None
     scale: float | None = None
-    noise: Array | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     compares_by_evidence: ClassVar[bool] = False
     """Whether optima are compared by evidence, and not by likelihood."""
+    noise: ClassVar[Array | None] = None
+    """The covariance of errors of the rows, as one of the family that is fitted; None without."""
 
     def __post_init__(self) -> None:
         if self.shrinkage != 0:
@@ -88,8 +85,15 @@ class Prior:
         for name in ("dof", "scale"):
             if getattr(self, name) is not None:
                 positive_number(getattr(self, name), name)
-        if self.noise is not None and not isinstance(self.noise, np.ndarray):
-            raise TypeError(f"noise must be an array; got {type(self.noise).__name__}.")
+
+    def with_noise(self, noise: Array | None) -> Self:
+        """Return the prior whose rows have errors of this covariance, in whitened coordinates.
+
+        Without, the covariance of a component of few rows could be smaller than that of the errors.
+        """
+        prior = copy.copy(self)
+        object.__setattr__(prior, "noise", noise)
+        return prior
 
     def terms(self, family: Family, n_components: int, n_features: int) -> PriorTerms:
         """Return what the prior adds to the M-step of a family; a prior of another form has its own."""
@@ -172,9 +176,10 @@ class AdaptivePrior(Prior):
 
     def of_strength(self, strength: float) -> Prior:
         """Return the prior of a strength that is known; of strength zero it is the conjugate one."""
-        if strength > 0:
-            return replace(self, strength=strength)
-        return Prior(self.shrinkage, self.dof, self.scale, noise=self.noise)
+        prior = (
+            replace(self, strength=strength) if strength > 0 else Prior(self.shrinkage, self.dof, self.scale)
+        )
+        return prior.with_noise(self.noise)
 
 
 @dataclass(frozen=True, eq=False)

@@ -135,7 +135,7 @@ def family_mixture(
         mixture, error = single, 0.0
     elif covariance_type == "tied":
         mixture, error = tied_mixture(standard, n_components, refine=refine)
-    elif order == 3:
+    elif covariance_type == "diag" and order == 3:
         highest = _weighted_order(standard) if refine else 0
         is_rough, start = highest < 3, diagonal_start(standard, n_components)
         fit = observed_moments(standard, max(highest, 3)).fit("diag", start, is_rough=is_rough)
@@ -199,7 +199,7 @@ def _best_fit(
 
     All starts are fitted roughly, and the best of them with the sampling errors of the moments.
     """
-    observed = observed_moments(standard, min(standard.order, ORDERS[-1]))
+    observed = observed_moments(standard, _weighted_order(standard))
     rough: list[MomentFit] = []
     sound: list[MomentFit] = []
     for start in starts:

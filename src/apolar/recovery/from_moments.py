@@ -140,7 +140,7 @@ def spherical_mixture(
     """
     rng = random_generator(0 if random_state is None else random_state)
 
-    def recovered(source: Rows | CentralMoments) -> MomentMixture:
+    def recover_from(source: Rows | CentralMoments) -> MomentMixture:
         if form != "paper":
             signal = signal_moments(source, n_components - 1, None, rng, n_threads=kernel_threads())
             return mixture_of_signal(signal, refine=refine)
@@ -152,8 +152,8 @@ def spherical_mixture(
 
     central = summary_moments(X, None)
     if central is None:
-        return _in_any_scale(recovered, open_rows(X))
-    mixture = recovered(central)
+        return _in_any_scale(recover_from, open_rows(X))
+    mixture = recover_from(central)
     spread = mixture.variances[:, None, None] * np.eye(mixture.n_features)
     parameters = MixtureParameters(mixture.weights, mixture.means, spread)
     mixture = replace(mixture, agreement=moment_agreement(central, "spherical", parameters))
@@ -171,15 +171,15 @@ def mixture_of_signal(signal: SignalMoments, *, refine: bool = True) -> MomentMi
 # --- rows whose powers overflow ---------------------------------------------------------------------
 
 
-def _in_any_scale(recovered: Callable[[Rows], MomentMixture], rows: Rows) -> MomentMixture:
+def _in_any_scale(recover_from: Callable[[Rows], MomentMixture], rows: Rows) -> MomentMixture:
     """Return the mixture of rows; where powers overflow or underflow, of the rows in another unit."""
     try:
-        return recovered(rows)
+        return recover_from(rows)
     except ScaleError:
         unit = _unit(rows)
         if unit is None:
             raise
-    mixture = recovered(rows.transform(Divided(np.full(rows.n_features, unit))))
+    mixture = recover_from(rows.transform(Divided(np.full(rows.n_features, unit))))
     with np.errstate(over="ignore", under="ignore"):
         means, covariances = mixture.means * unit, mixture.covariances * unit * unit
         spectrum, variances = mixture.spectrum * unit * unit, mixture.stored[0].diagonals(covariances)

@@ -145,11 +145,13 @@ def split_rows(source: str, first: int, lines: Iterable[str], delimiter: str | N
     delimiter : str or None
     """
     is_at_end = False
+    if delimiter is None:
+        lines = (line.strip().expandtabs(1) for line in lines)
 
     def take_lines() -> Iterator[str]:
         nonlocal is_at_end
         for line in lines:
-            yield f"{line}\n" if delimiter else f"{line.strip().expandtabs(1)}\n"
+            yield line + "\n"
         is_at_end = True  # the reader asks for more lines before it returns a row only inside of quotes
 
     reader = csv.reader(take_lines(), delimiter=delimiter or " ", skipinitialspace=True)
@@ -158,7 +160,7 @@ def split_rows(source: str, first: int, lines: Iterable[str], delimiter: str | N
         for cells in reader:
             if is_at_end:
                 raise csv.Error
-            yield line, cells
+            yield line, cells or [""]  # in a table of one column, a blank line is a row
             line = first + reader.line_num
     except csv.Error as error:
         problem = _NEVER_CLOSED if is_at_end else _TOO_LONG
@@ -167,7 +169,7 @@ def split_rows(source: str, first: int, lines: Iterable[str], delimiter: str | N
 
 def is_blank(cells: Sequence[str]) -> bool:
     """Return whether a row is only a blank line."""
-    return not cells or (len(cells) == 1 and not cells[0].strip())
+    return len(cells) == 1 and not cells[0].strip()
 
 
 def _likely_delimiter(lines: Sequence[str], missing: frozenset[str]) -> str | None:
@@ -309,12 +311,12 @@ def _split_by_csv(
     lines = itertools.chain.from_iterable(text.split("\n") for text in texts)
     rows = split_rows(source, first, lines, delimiter)
     while batch := list(itertools.islice(rows, max(1, FRAME_SIZE // width))):
-        for line, cells in batch:
-            if len(cells) != width and not is_blank(cells):
+        kept = [row for row in batch if len(row[1]) == width]
+        odd = [row for row in batch if len(row[1]) != width]
+        for line, cells in odd:
+            if not is_blank(cells):
                 raise _ragged(source, line, cells, width, "Correct the line.")
-        # In a table of one column, a blank line is a row.
-        kept = [row for row in batch if len(row[1]) == width or (width == 1 and not row[1])]
-        columns = list(zip(*(cells or [""] for _, cells in kept), strict=True))
+        columns = list(zip(*[cells for _, cells in kept], strict=True))
         if columns:
             frame = pl.DataFrame({f"{i}": columns[i] for i in positions})
             yield frame.with_columns(pl.all().replace("", None)), [line for line, _ in kept]
