@@ -6,7 +6,7 @@ import pytest
 import apolar
 from apolar.decomposition.least_squares import gauss_newton
 from apolar.decomposition.terms import Terms
-from problems import largest_error, noisy, random_terms, tune
+from problems import largest_error, noisy, tune
 
 # Exact data: what rounding of the coefficients, times the condition of these random terms, leaves.
 EXACT = 1e-6
@@ -69,15 +69,6 @@ def test_a_tensor_without_nonnegative_terms_is_approximated():
     assert waring.residual == pytest.approx(np.sqrt(0.5))
 
 
-def test_quadratic_forms_have_nonnegative_factors():
-    rng = np.random.default_rng(0)
-    factor = rng.random((3, 6)) * (rng.random((3, 6)) < 0.6)
-    waring = apolar.decompose(factor.T @ factor, 3, constraint="nonnegative", random_state=0)
-    assert waring.status is apolar.Status.EXACT
-    assert np.all(waring.points >= 0)
-    assert np.all(waring.weights > 0)
-
-
 @pytest.mark.parametrize(("form", "text"), [("2*x^3", "2*x^3"), ("x + 2*y - z", "2*(0.5*x + y)")])
 def test_forms_of_one_term_keep_their_positive_part(form, text):
     waring = apolar.decompose(form, constraint="nonnegative")
@@ -121,11 +112,27 @@ def test_noise_moves_orthogonal_terms_by_no_more_than_itself(dim, order, rank):
         assert largest_error(weights, points, waring) < 2 * noise * exact.norm() / np.abs(weights).min()
 
 
-def test_the_largest_terms_of_an_orthogonal_tensor_are_its_best_approximation():
+def test_orthogonal_terms_of_small_forms():
     tensor = apolar.SymmetricTensor.from_waring([3.0, 2.0, 1.0], np.eye(4)[:3], 3)
     waring = apolar.decompose(tensor, 2, constraint="orthogonal", random_state=0)
     np.testing.assert_allclose(waring.weights, [3, 2], rtol=1e-12)
     assert waring.residual == pytest.approx(np.sqrt(1 / 14))
+    waring = apolar.decompose("x^3 + 2*y^3 + 0*z^3", 3, constraint="orthogonal", random_state=0)
+    assert (waring.rank, waring.status) == (2, apolar.Status.EXACT)
+    assert waring.rank_source == "given, less 1 that would be zero"
+    waring = apolar.decompose("x^2 + x*y - 3*y^2", constraint="orthogonal")
+    assert (waring.status, waring.constraint) == (apolar.Status.EXACT, "orthogonal")
+    assert "tensor {SVD}" in apolar.citation(waring)
+    np.testing.assert_allclose(waring.points @ waring.points.T, np.eye(2), atol=1e-14)
+
+
+def test_quadratic_forms_have_nonnegative_factors():
+    rng = np.random.default_rng(0)
+    factor = rng.random((3, 6)) * (rng.random((3, 6)) < 0.6)
+    waring = apolar.decompose(factor.T @ factor, 3, constraint="nonnegative", random_state=0)
+    assert waring.status is apolar.Status.EXACT
+    assert np.all(waring.points >= 0)
+    assert np.all(waring.weights > 0)
 
 
 def test_a_noisy_orthogonal_tensor_tells_its_rank():
@@ -134,20 +141,6 @@ def test_a_noisy_orthogonal_tensor_tells_its_rank():
     waring = apolar.decompose(tensor, constraint="orthogonal", random_state=0)
     assert waring.rank == 4
     assert "floor of noise" in waring.rank_source
-
-
-def test_more_orthogonal_terms_than_there_are_would_be_zero():
-    waring = apolar.decompose("x^3 + 2*y^3 + 0*z^3", 3, constraint="orthogonal", random_state=0)
-    assert (waring.rank, waring.status) == (2, apolar.Status.EXACT)
-    assert waring.rank_source == "given, less 1 that would be zero"
-
-
-def test_quadratic_forms_have_orthonormal_points():
-    waring = apolar.decompose("x^2 + x*y - 3*y^2", constraint="orthogonal")
-    assert waring.status is apolar.Status.EXACT
-    assert waring.constraint == "orthogonal"
-    assert "tensor {SVD}" in apolar.citation(waring)
-    np.testing.assert_allclose(waring.points @ waring.points.T, np.eye(2), atol=1e-14)
 
 
 @pytest.mark.parametrize("constraint", ["nonnegative", "orthogonal"])
@@ -173,19 +166,12 @@ def test_sums_of_powers_of_rows_are_formed(constraint):
         ("x^3 + y^3", 5, {"constraint": "nonnegative"}, "Ask for fewer"),
         ("2*x^3", 2, {"constraint": "nonnegative"}, "its rank is 1"),
         ("-x^3 - y^3", 2, {"constraint": "nonnegative"}, "nearer to this tensor than zero"),
+        ("x^3 + 1i*y^3", 2, {"constraint": "nonnegative"}, "this one is complex"),
     ],
 )
 def test_what_has_no_meaning_is_refused_in_words(form, rank, options, words):
     with pytest.raises(ValueError, match=words):
         apolar.decompose(form, rank, random_state=0, **options)
-
-
-@pytest.mark.parametrize("constraint", ["nonnegative", "orthogonal"])
-def test_complex_tensors_are_refused_in_words(constraint):
-    weights, points = random_terms(3, 2, 0, is_complex=True)
-    tensor = apolar.SymmetricTensor.from_waring(weights, points, 3)
-    with pytest.raises(ValueError, match="this one is complex"):
-        apolar.decompose(tensor, 2, constraint=constraint)
 
 
 def test_a_rank_that_is_not_settled_is_asked_for():

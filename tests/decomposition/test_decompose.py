@@ -79,6 +79,8 @@ def test_real_rank_and_complex_rank_differ():
     real = apolar.decompose("x^3 - 3*x*y^2", random_state=0, field="real")
     assert (real.rank, real.is_complex, real.status) == (3, False, Status.EXACT)
     assert "raised" in real.rank_source
+    by_powers = apolar.decompose("x^3 - 3*x*y^2", method="spm", random_state=0)
+    assert (by_powers.is_complex, by_powers.status) == (True, Status.EXACT)
     quartic = apolar.decompose("x^2*y^2", random_state=0, field="real")
     assert (quartic.rank, quartic.is_complex, quartic.status) == (4, False, Status.EXACT)
 
@@ -137,19 +139,16 @@ def test_a_real_decomposition_that_only_the_complex_search_finds_is_real():
     assert largest_error(weights, points, waring) < 1e-6
 
 
-def test_the_power_method_turns_to_complex_points_where_real_ones_fail():
-    waring = apolar.decompose("x^3 - 3*x*y^2", method="spm", random_state=0)
-    assert (waring.is_complex, waring.status) == (True, Status.EXACT)
-
-
 # --- best approximation ----------------------------------------------------------------
 
 
-def test_a_form_that_vanishes_on_its_leading_directions():
+def test_approximations_and_runs_that_stop_early_say_so():
     waring = apolar.decompose("x*y^3 + 0.1*z^4", 1, random_state=0)
     assert waring.status is Status.APPROXIMATE
-    # The best power of one form for x y^3 has residual sqrt(1 - 27/64).
+    # The best power of one form for x y^3 has residual sqrt(1 - 27/64); the form vanishes on its leading one.
     assert waring.residual == pytest.approx(np.sqrt(1 - 27 / 64), abs=0.02)
+    early = apolar.decompose("x^3 + y^3 + z^3 + x*y*z + x^2*y", 3, max_iter=1, random_state=0)
+    assert early.status is Status.NOT_CONVERGED
 
 
 def test_terms_that_diverge_are_said_to():
@@ -159,11 +158,6 @@ def test_terms_that_diverge_are_said_to():
     assert "no best approximation" in waring.message
     assert waring.residual < 1e-2
     assert apolar.decompose("x^3 - 3*x*y^2", 2, field="real", random_state=0).status is Status.DIVERGING
-
-
-def test_stopping_early_is_not_diverging():
-    waring = apolar.decompose("x^3 + y^3 + z^3 + x*y*z + x^2*y", 3, max_iter=1, random_state=0)
-    assert waring.status is Status.NOT_CONVERGED
 
 
 def test_more_terms_than_needed_are_exact():

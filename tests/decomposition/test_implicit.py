@@ -31,6 +31,8 @@ def test_few_distinct_rows_are_found(order, rank):
     rng = np.random.default_rng(order)
     points = rng.standard_normal((5, 60))
     which, weights = rng.integers(0, 5, 200), rng.uniform(0.5, 1.5, 200)
+    if order % 2 == 0:
+        weights *= np.where(which < 2, -1, 1)
     T = apolar.SymmetricTensor.from_rows(points[which], weights, order)
     W = apolar.decompose(T, rank, random_state=0)
     truth = apolar.Waring(np.bincount(which, weights), points, order)
@@ -39,14 +41,6 @@ def test_few_distinct_rows_are_found(order, rank):
     assert "sherman2020" in apolar.citation(W)
     # The condition of five random points in 60 dimensions is below 10.
     assert component_errors(truth, W).max() < 1e-8
-
-
-def test_negative_weights_are_found():
-    rng = np.random.default_rng(0)
-    points, weights = rng.standard_normal((4, 50)), np.array([1.0, -2.0, 3.0, -1.5])
-    T = apolar.SymmetricTensor.from_rows(np.repeat(points, 2, axis=0), np.repeat(weights, 2) / 2, 4)
-    W = apolar.decompose(T, 4, random_state=0)
-    assert component_errors(apolar.Waring(weights, points, 4), W).max() < 1e-8
 
 
 @pytest.mark.parametrize(("order", "dim", "noise"), [(3, 40, 1.0), (4, 22, 0.3), (4, 22, 1.0)])
@@ -65,32 +59,12 @@ def test_the_best_approximation_is_that_of_the_formed_tensor(order, dim, noise):
     assert component_errors(V, W).max() < 1e-5
 
 
-def test_noise_is_averaged_and_the_centres_are_found():
-    rows, centres = clusters(4000, 100, 5, 0.3)
-    T = apolar.SymmetricTensor.from_rows(rows, None, 4)
-    W = apolar.decompose(T, 5, random_state=0)
-    # Means of 800 rows of deviation 0.3: an error of 1% of the centres, times the order.
-    assert component_errors(apolar.Waring(np.full(5, 0.2), centres, 4), W).max() < 0.08
-
-
 def test_a_small_tensor_is_formed():
     rows, _ = clusters(100, 5, 2, 0.1)
     T = apolar.SymmetricTensor.from_rows(rows, None, 3)
     W, V = (apolar.decompose(tensor, 2, random_state=0) for tensor in (T, T.to_tensor()))
     np.testing.assert_array_equal(W.points, V.points)
     assert W.residual == V.residual
-
-
-def test_an_estimated_residual_says_so(monkeypatch):
-    rows, _ = clusters(1000, 40, 3, 1.0)
-    T = apolar.SymmetricTensor.from_rows(rows, None, 3)
-    exact = apolar.decompose(T, 3, random_state=0)
-    monkeypatch.setattr(row_tensor, "NORM_WORK", 0.0)
-    W = apolar.decompose(T, 3, random_state=0)
-    assert 0 < W.residual_error < 0.1 * W.residual
-    assert abs(W.residual - exact.residual) < 4 * W.residual_error
-    assert "+-" in repr(W)
-    assert "+-" not in repr(exact)
 
 
 @pytest.mark.parametrize("noise", [0.5, 3.0])
@@ -105,6 +79,9 @@ def test_the_standard_error_is_that_of_the_estimates(noise, monkeypatch):
         norm, residual, error = implicit.residual_of(T, terms, np.random.default_rng(seed))
         scores.append((residual - W.residual) / error)
     assert norm == pytest.approx(T._norm, rel=0.1)
+    estimated = apolar.decompose(T, 3, random_state=0)
+    assert abs(estimated.residual - W.residual) < 4 * estimated.residual_error
+    assert ("+-" in repr(estimated), "+-" in repr(W)) == (True, False)
     # The deviation of sixty scores of deviation one has a standard error of 0.09.
     assert np.std(scores) == pytest.approx(1.0, abs=0.36)
     assert abs(np.mean(scores)) < 0.5
@@ -130,21 +107,16 @@ def test_ranks_above_the_columns_of_the_projection(order, rank, method):
     assert component_errors(apolar.Waring(np.full(rank, 1 / rank), centres, order), W).max() < 0.02
 
 
-def test_without_refinement():
+def test_without_refinement_and_in_the_complex_field():
     rows, _ = clusters(500, 40, 3, 1.0)
     T = apolar.SymmetricTensor.from_rows(rows, None, 3)
+    V = apolar.decompose(T, 3, field="complex", random_state=0)
+    assert V.residual == pytest.approx(distance(T, V), rel=1e-6)
     W = apolar.decompose(T, 3, refine=False, random_state=0)
     assert W.status is apolar.Status.UNREFINED
     assert W.residual == pytest.approx(distance(T, W), rel=1e-8)
-    assert W.residual > apolar.decompose(T, 3, random_state=0).residual
-
-
-def test_complex_points():
-    rows, _ = clusters(500, 40, 3, 0.3)
-    T = apolar.SymmetricTensor.from_rows(rows, None, 3)
-    W = apolar.decompose(T, 3, field="complex", random_state=0)
-    assert W.residual == pytest.approx(distance(T, W), rel=1e-6)
-    assert W.residual <= apolar.decompose(T, 3, random_state=0).residual * (1 + 1e-6)
+    real = apolar.decompose(T, 3, random_state=0)
+    assert V.residual <= real.residual * (1 + 1e-6) < W.residual
 
 
 def test_a_rule_for_the_rank_sees_the_projection():
@@ -153,11 +125,6 @@ def test_a_rule_for_the_rank_sees_the_projection():
     W = apolar.decompose(T, lambda values: int(np.sum(values > 0.1 * values[0])), random_state=0)
     assert W.rank == 3
     assert "projection" in W.rank_source
-
-
-def test_rows_of_zeros_have_no_terms():
-    W = apolar.decompose(apolar.SymmetricTensor.from_rows(np.zeros((10, 50)), None, 4))
-    assert (W.rank, W.dim, W.status) == (0, 50, apolar.Status.ZERO)
 
 
 def test_refine_takes_rows():
@@ -195,14 +162,6 @@ def test_a_term_that_larger_noise_hides_is_found_where_the_noise_cancels():
     assert W.points[0] @ point[0] == pytest.approx(np.linalg.norm(point), rel=1e-6)
 
 
-def test_powers_that_cancel_have_no_terms():
-    rows = np.random.default_rng(0).standard_normal((100, 50))
-    T = apolar.SymmetricTensor.from_rows(np.concatenate([rows, -rows]), None, 3)
-    W = apolar.decompose(T, 2, random_state=0)
-    assert (W.rank, W.status) == (0, apolar.Status.ZERO)
-    assert "cancel" in W.rank_source
-
-
 @pytest.mark.parametrize("scale", [1e30, 1e-30])
 def test_large_and_small_rows(scale):
     rows, _ = clusters(300, 50, 3, 0.3)
@@ -210,3 +169,13 @@ def test_large_and_small_rows(scale):
     expected, W = (apolar.decompose(tensor, 3, random_state=0) for tensor in tensors)
     np.testing.assert_allclose(W.points, expected.points, atol=1e-7)
     assert W.residual == pytest.approx(expected.residual, rel=1e-6)
+
+
+def test_rows_that_cancel_or_vanish_have_no_terms():
+    rows = np.random.default_rng(0).standard_normal((100, 50))
+    T = apolar.SymmetricTensor.from_rows(np.concatenate([rows, -rows]), None, 3)
+    W = apolar.decompose(T, 2, random_state=0)
+    assert (W.rank, W.status) == (0, apolar.Status.ZERO)
+    assert "cancel" in W.rank_source
+    W = apolar.decompose(apolar.SymmetricTensor.from_rows(np.zeros((10, 50)), None, 4))
+    assert (W.rank, W.dim, W.status) == (0, 50, apolar.Status.ZERO)

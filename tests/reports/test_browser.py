@@ -163,10 +163,10 @@ def test_numbers_are_the_same_in_all_places(request, light, name):
 
 
 def test_there_is_one_bic(iris, light):
-    bic = f"{iris[0].criteria['bic']:.2f}"
+    bic = f"{iris[0].likelihood.criteria['bic']:.2f}"
     assert f"{bic} (lower is better)" in light["iris"]["bic"]
     assert light["iris"]["candidates"][2] == bic
-    assert f"BIC, {iris[0].criteria['bic']:.1f}, " in light["iris"]["choice"][0]
+    assert f"BIC, {iris[0].likelihood.criteria['bic']:.1f}, " in light["iris"]["choice"][0]
 
 
 @pytest.mark.parametrize("name", ["iris_phone", "many_phone"])

@@ -106,9 +106,9 @@ def test_the_numbers_are_those_of_the_analysis(plain):
     assert "4 clusters in 1,000 rows (spherical covariances)." in text
     for weight in analysis.model.weights_:
         assert f"{weight:.4f}" in text
-    assert f"{analysis.criteria['bic']:.2f}" in text
+    assert f"{analysis.likelihood.criteria['bic']:.2f}" in text
     assert "-2 log evidence" in text
-    assert f"{analysis.criteria['evidence']:.2f} (lower is better)" in text
+    assert f"{analysis.likelihood.criteria['evidence']:.2f} (lower is better)" in text
     mean, error = with_error(analysis.model.means_[0, 0], analysis.errors.means[0, 0]).split(" ± ")
     assert f"{mean} ± {error}" in text
     assert f"adjusted Rand index {analysis.truth.ari:.3f}" in text

@@ -211,7 +211,8 @@ def _as_object(
     from apolar.reports.text import choice
 
     model = analysis.model
-    likelihoods = {"log_likelihood": analysis.log_likelihood, **analysis.criteria}
+    likelihood = analysis.likelihood
+    likelihoods = {"log_likelihood": likelihood.log_likelihood, **likelihood.criteria}
     return {
         "source": table.source,
         "n_rows": analysis.n_rows,
@@ -229,7 +230,7 @@ def _as_object(
         "means": model.means_.tolist(),
         "deviations": analysis.deviations.tolist(),
         **{name: as_number(value) for name, value in likelihoods.items()},
-        "n_parameters": analysis.n_parameters,
+        "n_parameters": likelihood.n_parameters,
         "converged": bool(model.converged_),
         "start": model.start_,
         "warnings": _warnings_of(analysis),
@@ -266,7 +267,8 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
         for j, name in enumerate(analysis.names)
     }
     show_grid(fixed, means)
-    bic = f"BIC {analysis.criteria['bic']:.2f} (lower is better), {analysis.n_parameters} parameters"
+    fit = analysis.likelihood
+    bic = f"BIC {fit.criteria['bic']:.2f} (lower is better), {fit.n_parameters} parameters"
     say(
         "Means ± standard deviations within the cluster.",
         "" if analysis.truth is None else agreement(analysis),

@@ -230,7 +230,7 @@ def _beyond(run: EMRun, sample: Problem, tol: float) -> WhitenedParameters | Non
         return on_sample.gradient(point, moved, stats[0], prior)
 
     at_origin = gradient_at(origin)
-    rising = rising_direction(gradient_at, origin, at_origin, null_direction)
+    rising = rising_direction(gradient_at, at_origin, null_direction)
     if rising is not None:
         step = rising[1] / max(on_sample.step_size(rising[1]), 1e-300)
         better = _best_along(run, on_sample, step, SETTINGS.saddle_lengths, SETTINGS.saddle_rise)
@@ -240,7 +240,7 @@ def _beyond(run: EMRun, sample: Problem, tol: float) -> WhitenedParameters | Non
     # complete information, so that they can be combined.
     target = on_all_rows.gradient(origin, best.parameters, best.stats, prior)
     shift = at_origin - target
-    model = newton_step(lambda point: gradient_at(point) - shift, origin, target, null_direction)
+    model = newton_step(lambda point: gradient_at(point) - shift, target, null_direction)
     if model is None or not model[0] > tol:
         return None
     step = model[1] * min(1.0, SETTINGS.max_log_change / max(on_sample.step_size(model[1]), 1e-300))

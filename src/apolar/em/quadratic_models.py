@@ -98,7 +98,7 @@ def line_search(
 
 
 def rising_direction(
-    gradient_at: Gradient, point: Array, gradient: Array, null_direction: Array
+    gradient_at: Gradient, gradient: Array, null_direction: Array
 ) -> tuple[float, Array] | None:
     """Return the largest curvature that was found and its direction, if that curvature is positive.
 
@@ -107,9 +107,8 @@ def rising_direction(
     Parameters
     ----------
     gradient_at : callable
-    point : ndarray, shape (n_coordinates,)
     gradient : ndarray, shape (n_coordinates,)
-        At the point.
+        At the origin.
     null_direction : ndarray, shape (n_coordinates,)
         A direction along which the function is constant; it is projected out.
 
@@ -119,10 +118,10 @@ def rising_direction(
         None in place of both if no direction of positive curvature was found.
     """
     # A fixed seed: results must not vary from run to run.
-    start = np.random.default_rng(0).standard_normal(len(point))
+    start = np.random.default_rng(0).standard_normal(len(gradient))
     largest: tuple[float, Array] | None = None
     before = -np.inf
-    for basis, hessian, remainder in _krylov(gradient_at, point, gradient, start, null_direction):
+    for basis, hessian, remainder in _krylov(gradient_at, gradient, start, null_direction):
         values, vectors = np.linalg.eigh(hessian)
         if values[-1] > SETTINGS.min_rising:
             largest = float(values[-1]), vectors[:, -1] @ basis
@@ -136,9 +135,7 @@ def rising_direction(
     return largest
 
 
-def newton_step(
-    gradient_at: Gradient, point: Array, gradient: Array, null_direction: Array
-) -> tuple[float, Array] | None:
+def newton_step(gradient_at: Gradient, gradient: Array, null_direction: Array) -> tuple[float, Array] | None:
     """Return the remaining gain and the step that gains it, by Newton's method in a Krylov space.
 
     The space is that of the gradient. It contains flat directions, in which the gradient is small but the
@@ -147,9 +144,8 @@ def newton_step(
     Parameters
     ----------
     gradient_at : callable
-    point : ndarray, shape (n_coordinates,)
     gradient : ndarray, shape (n_coordinates,)
-        At the point.
+        At the origin.
     null_direction : ndarray, shape (n_coordinates,)
         A direction along which the function is constant; it is projected out.
 
@@ -159,7 +155,7 @@ def newton_step(
         None in place of both if the quadratic model has no maximum.
     """
     gain, step = 0.0, np.zeros_like(gradient)
-    for basis, hessian, _ in _krylov(gradient_at, point, gradient, gradient, null_direction):
+    for basis, hessian, _ in _krylov(gradient_at, gradient, gradient, null_direction):
         values, vectors = np.linalg.eigh(-hessian)
         if not values[0] > 0:
             return None
@@ -173,7 +169,7 @@ def newton_step(
 
 
 def _krylov(
-    gradient_at: Gradient, point: Array, gradient: Array, start: Array, null_direction: Array
+    gradient_at: Gradient, gradient: Array, start: Array, null_direction: Array
 ) -> Iterator[tuple[Array, Array, float]]:
     """Yield Krylov spaces of the Hessian of increasing dimension.
 
@@ -194,8 +190,8 @@ def _krylov(
     if not norm > 0:
         return
     vectors, images = [vector / norm], []
-    for _ in range(min(SETTINGS.max_products, len(point))):
-        moved = gradient_at(point + SETTINGS.gradient_difference * vectors[-1])
+    for _ in range(min(SETTINGS.max_products, len(gradient))):
+        moved = gradient_at(SETTINGS.gradient_difference * vectors[-1])
         image = (moved - gradient) / SETTINGS.gradient_difference
         if not np.all(np.isfinite(image)):
             return

@@ -465,6 +465,11 @@ class Family(Covariances):
 
     def merging_term(self, stats: SufficientStats) -> Array:
         """Return weight times log-determinant of each component: merging raises their sum [runnalls2007]."""
+        if self.n_axes == 2 and compiled.has_steps(self.n_axes, stats.n_features):
+            numbers = stats.n_features, self.min_variance
+            known = compiled.take_step("merging_terms", (stats.array,), (stats.counts.shape,), *numbers)
+            if known is not None:
+                return known[0]
         covariances = self.untied.m_step(stats, None).covariances
         return np.maximum(stats.counts, MIN_WEIGHT) * self.log_det(covariances, stats.n_features)
 

@@ -16,7 +16,7 @@ from apolar.plots.chart import GREY, INK, NOISE, WRONG, Look, Points, cluster_ki
 from apolar.plots.table import TableView
 from apolar.scores import match_labels
 
-__all__ = ["Clusters", "cluster_points", "kept_rows", "numbered_clusters", "posteriors"]
+__all__ = ["Clusters", "cluster_points", "kept_rows", "numbered_clusters", "posteriors_of"]
 
 # A small cluster keeps this many points where rows are left out.
 MIN_POINTS = 50
@@ -296,15 +296,19 @@ def cluster_points(
     return layers
 
 
-def posteriors(model: Any, X: Any, table: TableView) -> Array:
+def posteriors_of(model: Any, X: Any) -> Array:
     """Return the probability of each component for each row, shape (n_rows, n_components).
 
-    With noise, those of a row add up to less than one.
+    Noise is one more that a row may belong to, in the last column.
     """
-    if not isinstance(model, SphericalMixture):
-        return np.asarray(model.predict_proba(X))
-    values = table.numbers(list(range(table.n_features)))
-    matrices = model.stored[0].matrices(model.covariances, *model.means.shape)
-    normals = (multivariate_normal(*normal) for normal in zip(model.means, matrices, strict=True))
-    heights = np.reshape([normal.logpdf(values) for normal in normals], (model.n_components, -1)).T
-    return np.asarray(softmax(np.log(model.weights) + heights, axis=1))
+    if isinstance(model, SphericalMixture):
+        table = TableView.of(X)
+        values = table.numbers(list(range(table.n_features)))
+        matrices = model.stored[0].matrices(model.covariances, *model.means.shape)
+        normals = (multivariate_normal(*normal) for normal in zip(model.means, matrices, strict=True))
+        heights = np.reshape([normal.logpdf(values) for normal in normals], (model.n_components, -1)).T
+        return np.asarray(softmax(np.log(model.weights) + heights, axis=1))
+    posteriors = np.asarray(model.predict_proba(X))
+    if getattr(model, "noise_box_", None) is None:
+        return posteriors
+    return np.column_stack([posteriors, np.maximum(1 - posteriors.sum(axis=1), 0)])

@@ -31,7 +31,7 @@ from apolar.plots.chart import (
     wrap_text,
     write,
 )
-from apolar.plots.clusters import Clusters, cluster_points, kept_rows, numbered_clusters, posteriors
+from apolar.plots.clusters import Clusters, cluster_points, kept_rows, numbered_clusters, posteriors_of
 from apolar.plots.mixtures import ELLIPSES, MixtureView
 from apolar.plots.table import TableView, chosen_columns
 
@@ -122,7 +122,7 @@ def scatter_matrix(
             n_components = len(mixture.means)
         if predicted is None and (isinstance(model, SphericalMixture) or hasattr(model, "predict")):
             is_spherical = isinstance(model, SphericalMixture)
-            predicted = posteriors(model, X, table).argmax(axis=1) if is_spherical else model.predict(X)
+            predicted = posteriors_of(model, X).argmax(axis=1) if is_spherical else model.predict(X)
     clusters = numbered_clusters(labels, predicted, class_names, len(values), n_components)
     groups = [clusters.numbers(len(values), is_true=is_true) for is_true in (True, False)]
     kept = kept_rows(values, groups, max_points, rng)

@@ -10,7 +10,7 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.checks import check_integer, random_generator
 from apolar.plots.chart import INK, NOISE, PAPER, Chart, draw_chart, limits, need_matplotlib
-from apolar.plots.clusters import Clusters, cluster_points, kept_rows, numbered_clusters, posteriors
+from apolar.plots.clusters import Clusters, cluster_points, kept_rows, numbered_clusters, posteriors_of
 from apolar.plots.mixtures import MixtureView
 from apolar.plots.table import TableView, chosen_columns
 
@@ -93,13 +93,9 @@ def uncertainty(
     mixture = MixtureView.of(model).check_columns(table.n_features)
     max_points, rng = check_integer(max_points, "max_points", least=1), random_generator(random_state)
     plane, names = _plane(mixture, table, columns, feature_names)
-    probabilities = posteriors(model, X, table)
+    probabilities = posteriors_of(model, X)
     found = probabilities.argmax(axis=1)
-    if getattr(model, "noise_box_", None) is not None:
-        # Noise is one more that a row may belong to.
-        of_noise = 1 - probabilities.sum(axis=1)
-        found = np.where(of_noise > probabilities.max(axis=1), NOISE, found)
-        probabilities = np.column_stack([probabilities, of_noise])
+    found[found == len(mixture.weights)] = NOISE
     doubt = 1 - probabilities.max(axis=1)
     clusters = numbered_clusters(labels, found, class_names, table.n_rows, len(mixture.weights))
     values = np.column_stack([plane, doubt]) if plane.shape[1] == 1 else plane

@@ -24,6 +24,7 @@ from apolar.plots.mixtures import MixtureView
 from apolar.reports.limits import LIMITS
 from apolar.reports.scoring import (
     OUTLIER_LEVEL,
+    TableScores,
     column_deviations,
     column_statistics,
     divide_columns,
@@ -98,71 +99,48 @@ def compare_classes(labels: Any, predicted: Array, n_components: int) -> KnownCl
 
 
 @dataclass(frozen=True, eq=False)
-class Analysis:
-    """The clusters of a table.
+class Analysis(TableScores):
+    """The clusters of a table: what the mixture says of its rows, and how far to trust it.
 
     Attributes
     ----------
+    likelihood : FitSummary
+        In the units of the table, with the parameters of the components as they were fitted.
     model : GaussianMixture
         In the units of the table, with its column names. After standardisation, spherical components are
         diagonal in these units.
     covariance_type : str
         Of the components as they were fitted.
     names : tuple of str
-    n_rows : int
-    standardised : bool
-    selection : Selection or None
-        Where the number of components was not given.
-    predicted : ndarray of int, shape (n_samples,)
-        -1 for noise.
-    uncertainty : ndarray, shape (n_samples,)
-        One less the largest posterior of each row.
-    log_likelihood : float
-        Of all rows together, in the units of the table.
-    criteria : dict of str to float
-        By the names of `apolar.scores.CRITERIA`, in the units of the table; lower is better.
-    n_parameters : int
+    outlier_level : float
+        The level of the rule for outliers.
+    truth : KnownClasses or None
     errors : StandardErrors or None
     no_errors : str
         Why there are no standard errors.
     fault : str
         What is wrong with a cluster, such as that it is not at a maximum, so that there are none.
-    warnings : tuple of str
-        The warnings of the fit.
-    truth : KnownClasses or None
     seconds : float
         For fit, choice, labels and standard errors.
-    n_missing : ndarray of int, shape (n_features,)
-        The number of missing values of each column.
-    outliers : ndarray of bool, shape (n_samples,)
-        Rows too far from every cluster, by the rule of `GaussianMixture.outliers`.
-    outlier_level : float
-        The level of that rule.
-    is_fitted_to_rows : bool
-        Whether these are the rows that the mixture was fitted to.
+    standardised : bool
+    selection : Selection or None
+        Where the number of components was not given.
+    warnings : tuple of str
+        The warnings of the fit.
     """
 
     model: GaussianMixture
     covariance_type: str
     names: tuple[str, ...]
-    n_rows: int
-    standardised: bool
-    selection: Selection | None
-    predicted: Array
-    uncertainty: Array
-    log_likelihood: float
-    criteria: dict[str, float]
-    n_parameters: int
-    errors: StandardErrors | None
-    no_errors: str
-    fault: str
-    warnings: tuple[str, ...]
+    outlier_level: float
     truth: KnownClasses | None
-    seconds: float
-    n_missing: Array
-    outliers: Array
-    outlier_level: float = OUTLIER_LEVEL
-    is_fitted_to_rows: bool = True
+    errors: StandardErrors | None = None
+    no_errors: str = ""
+    fault: str = ""
+    seconds: float = 0.0
+    standardised: bool = False
+    selection: Selection | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def counts(self) -> Array:
@@ -255,43 +233,26 @@ def analyse(
             )
             fitted = selection.best
     of_rows = [w.message.counted_from(1) for w in caught if isinstance(w.message, FarRowsWarning)]
-    others = [
-        str(w.message)
-        for w in caught
-        if isinstance(w.message, UserWarning) and not isinstance(w.message, FarRowsWarning)
-    ]
-    if selection is not None:
+    if selection is None:
+        messages = [w.message for w in caught if isinstance(w.message, UserWarning)]
+        others = [str(message) for message in messages if not isinstance(message, FarRowsWarning)]
+    else:
         # Only those of the chosen candidate; those of the others are in the table of the selection.
         others = list(selection.best_row.warnings)
     others = [message for message in others if message != fitted.message_]  # told by `findings`
-    messages = [*of_rows, *others]
-    errors, no_errors, fault = _standard_errors(fitted, data, units, names)
-    n_parameters = fitted.n_parameters_
-    kind = fitted.covariance_type
-    model = _in_units(fitted, units, names, n_missing / len(X))
-    scores = score_table(model, X, outlier_level)
-    truth = None if labels is None else compare_classes(labels, scores.predicted, len(model.weights_))
-    return Analysis(
-        model,
-        kind,
-        tuple(names),
-        len(X),
-        standardise,
-        selection,
-        scores.predicted,
-        scores.uncertainty,
-        scores.likelihood.log_likelihood,
-        replace(scores.likelihood, n_parameters=n_parameters, log_evidence=model.evidence_).criteria,
-        n_parameters,
-        errors,
-        no_errors,
-        fault,
-        tuple(dict.fromkeys(messages)),
-        truth,
-        time.perf_counter() - began,
-        n_missing,
-        scores.outliers,
-        outlier_level,
+    model = _in_units(fitted, units, n_missing / len(X))
+    analysis = _analysis_of(model, X, names, labels, outlier_level)
+    return replace(
+        analysis,
+        **_standard_errors(fitted, data, units, names),
+        covariance_type=fitted.covariance_type,
+        standardised=standardise,
+        selection=selection,
+        likelihood=replace(
+            analysis.likelihood, n_parameters=fitted.n_parameters_, log_evidence=model.evidence_
+        ),
+        warnings=tuple(dict.fromkeys([*of_rows, *others])),
+        seconds=time.perf_counter() - began,
     )
 
 
@@ -324,38 +285,31 @@ def describe(
         Without standard errors if the mixture was fitted to other rows, to which they would belong.
     """
     began = time.perf_counter()
+    analysis = _analysis_of(model, X, names, labels, outlier_level)
+    likelihood = analysis.likelihood
+    errors = {"no_errors": "They belong to the rows that the mixture was fitted to, and these are others."}
+    if _is_fitted_to(model, likelihood):
+        errors = _standard_errors(model, X, np.ones(X.shape[1]), names)
+        # The evidence is that of the rows of the fit.
+        likelihood = replace(likelihood, log_evidence=model.evidence_)
+    return replace(analysis, **errors, likelihood=likelihood, seconds=time.perf_counter() - began)
+
+
+def _analysis_of(
+    model: GaussianMixture, X: Array, names: Sequence[str], labels: Any, level: float
+) -> Analysis:
+    """Return what a mixture, in the units of the table, says of its rows."""
     model = copy.copy(model)
     model.feature_names_in_ = np.array(names, dtype=object)
-    scores = score_table(model, X, outlier_level)
-    is_own = _is_fitted_to(model, scores.likelihood)
-    # The evidence is that of the rows of the fit.
-    criteria = replace(scores.likelihood, log_evidence=model.evidence_ if is_own else np.nan).criteria
-    errors, fault = None, ""
-    no_errors = "They belong to the rows that the mixture was fitted to, and these are others."
-    if is_own:
-        errors, no_errors, fault = _standard_errors(model, X, np.ones(X.shape[1]), names)
+    scores = score_table(model, X, level)
+    truth = None if labels is None else compare_classes(labels, scores.predicted, len(model.weights_))
     return Analysis(
-        model,
-        model.covariance_type,
-        tuple(names),
-        len(X),
-        False,
-        None,
-        scores.predicted,
-        scores.uncertainty,
-        scores.likelihood.log_likelihood,
-        {name: value for name, value in criteria.items() if is_own or name != "evidence"},
-        model.n_parameters_,
-        errors,
-        no_errors,
-        fault,
-        (),
-        None if labels is None else compare_classes(labels, scores.predicted, len(model.weights_)),
-        time.perf_counter() - began,
-        scores.n_missing,
-        scores.outliers,
-        outlier_level,
-        is_own,
+        **vars(scores),
+        model=model,
+        covariance_type=model.covariance_type,
+        names=tuple(names),
+        outlier_level=level,
+        truth=truth,
     )
 
 
@@ -366,37 +320,28 @@ def _is_fitted_to(model: GaussianMixture, likelihood: FitSummary) -> bool:
     return bool(is_same and likelihood.n_samples == model.n_samples_seen_)
 
 
-def _standard_errors(
-    model: GaussianMixture, data: Any, units: Array, names: Sequence[str]
-) -> tuple[StandardErrors | None, str, str]:
-    """Return the standard errors in the units of the table, or why there are none, or what is at fault."""
+def _standard_errors(model: GaussianMixture, data: Any, units: Array, names: Sequence[str]) -> dict[str, Any]:
+    """Return the `errors` in the units of the table, or why there are `no_errors`, or the `fault`."""
     n_numbers = model.n_samples_seen_ * len(units) * model.n_parameters_
     if n_numbers > LIMITS.max_numbers:
-        return (
-            None,
-            "The table is too large to work out standard errors here; model.standard_errors(X) does.",
-            "",
-        )
+        reason = "The table is too large to work out standard errors here; model.standard_errors(X) does."
+        return {"no_errors": reason}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             errors = model.standard_errors(data)
-    except ColumnError as error:
-        return None, str(error.with_name(names)), ""
     except ComponentError as error:
-        return None, "", f"Cluster {error.component + 1} {error.problem}"
+        return {"fault": f"Cluster {error.component + 1} {error.problem}"}
     except (ValueError, ArithmeticError) as error:
-        return None, str(error), ""
+        return {"no_errors": str(error.with_name(names) if isinstance(error, ColumnError) else error)}
     covariances = np.asarray(errors.covariances)
     if not np.all(units == 1):
         _, covariances = family(model.covariance_type).rescaled(covariances, units)
-    scaled = errors.means * units, covariances
-    condition, of_noise = errors.information_condition, errors.noise_weight
-    return StandardErrors(errors.weights, *scaled, condition, of_noise), "", ""
+    return {"errors": replace(errors, means=errors.means * units, covariances=covariances)}
 
 
-def _in_units(model: GaussianMixture, units: Array, names: Sequence[str], missing: Array) -> GaussianMixture:
-    """Return the mixture in the units of the table, with its column names.
+def _in_units(model: GaussianMixture, units: Array, missing: Array) -> GaussianMixture:
+    """Return the mixture in the units of the table.
 
     `missing` is the fraction of values of each column that are missing, and have no density. Spherical
     components of standardised columns are diagonal in the columns as they are.
@@ -419,5 +364,4 @@ def _in_units(model: GaussianMixture, units: Array, names: Sequence[str], missin
             lower_bounds=[bound - log_units for bound in model.lower_bounds_],
             evidence=model.evidence_ - log_units * model.n_samples_seen_,
         ).set_on(model)
-    model.feature_names_in_ = np.array(names, dtype=object)
     return model

@@ -23,8 +23,8 @@ from apolar.plots.chart import need_matplotlib
 from apolar.plots.table import TableView
 from apolar.reports.analysis import Analysis, describe
 from apolar.reports.limits import LIMITS
+from apolar.reports.listed_rows import doubtful_rows, is_doubtful, is_outlying, labels_link, outlying_rows
 from apolar.reports.pictures import DARK, LIGHT, draw_pictures, swatch
-from apolar.reports.rows import doubtful_rows, is_doubtful, is_outlying, labels_link, outlying_rows
 from apolar.reports.text import (
     Finding,
     agreement,
@@ -133,7 +133,7 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
         first_candidates=listed[: LIMITS.first_candidates],
         more_candidates=listed[LIMITS.first_candidates :],
         family=family(analysis.covariance_type).words,
-        criteria={name: value for name, value in analysis.criteria.items() if np.isfinite(value)},
+        criteria={name: value for name, value in analysis.likelihood.criteria.items() if np.isfinite(value)},
         doubtful=doubtful_rows(analysis, X, numbers),
         n_doubtful=int(np.count_nonzero(is_doubtful(analysis))),
         outlying=outlying_rows(analysis, X, numbers),

@@ -24,7 +24,8 @@ from apolar.plots.summaries import profile_chart, spectrum_chart
 from apolar.plots.uncertainty import row_chart
 from apolar.reports.analysis import Analysis
 from apolar.reports.limits import LIMITS
-from apolar.reports.rows import ShownRows, choose_rows, is_doubtful, is_outlying, nameless
+from apolar.reports.listed_rows import ShownRows, choose_rows, is_doubtful, is_outlying
+from apolar.reports.scoring import nameless
 from apolar.scores import criterion_title
 
 # In points: a panel that can be read on a phone, the space between panels, and text.

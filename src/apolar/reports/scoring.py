@@ -1,9 +1,9 @@
-"""Tables read a chunk at a time: columns, standardised rows, and rows under a fitted mixture."""
+"""Tables read a chunk at a time: their columns, and their rows under a fitted mixture."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,12 +12,14 @@ from scipy.stats import chi2
 
 from apolar._core.arrays import Array
 from apolar.data import open_rows
+from apolar.data.rows import Divided
 from apolar.estimator import GaussianMixture
 from apolar.estimator.fitted import NOISE_LABEL
 from apolar.estimator.marginals import OutlierRule
 from apolar.exceptions import ColumnError
 from apolar.mixture.conditional import FULL, min_distances
 from apolar.moments.covariance import is_constant, row_moments
+from apolar.plots.clusters import posteriors_of
 from apolar.reports.limits import LIMITS
 from apolar.scores import CRITERIA, FitSummary
 from apolar.selection import Selection, select
@@ -56,6 +58,14 @@ class RowScores:
         return np.where(np.isnan(certainty), 0.0, 1 - certainty)
 
 
+def nameless(model: GaussianMixture) -> GaussianMixture:
+    """Return a mixture without names of columns, which takes arrays and does not warn."""
+    plain = copy(model)
+    if hasattr(plain, "feature_names_in_"):
+        del plain.feature_names_in_
+    return plain
+
+
 def score_chunks(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL) -> Iterator[RowScores]:
     """Yield the scores of all rows, a chunk at a time, so that a memory map is never held in memory.
 
@@ -72,14 +82,10 @@ def score_chunks(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL)
     ------
     scores : RowScores
     """
-    rule = _Outliers.of(model, level)
+    rule, plain = _Outliers.of(model, level), nameless(model)
     for start in range(0, len(X), CHUNK):
         rows = np.asarray(X[start : start + CHUNK])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # arrays have no column names
-            posteriors, densities = np.asarray(model.predict_proba(rows)), model.score_samples(rows)
-        if model.noise_box_ is not None:
-            posteriors = np.column_stack([posteriors, np.maximum(1 - posteriors.sum(axis=1), 0)])
+        posteriors, densities = posteriors_of(plain, rows), plain.score_samples(rows)
         most_probable = posteriors.argmax(axis=1)
         predicted = np.where(most_probable < len(model.weights_), most_probable, NOISE_LABEL)
         outliers = rule(rows, densities, posteriors)
@@ -155,6 +161,11 @@ class TableScores:
     n_missing: Array
     likelihood: FitSummary
 
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return len(self.predicted)
+
 
 def score_table(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL) -> TableScores:
     """Return labels, uncertainties, outliers and the likelihood of all rows, read a chunk at a time."""
@@ -202,22 +213,11 @@ def column_statistics(X: Array, names: Sequence[str]) -> tuple[Array, Array, Arr
     return moments.mean, moments.variances, n_missing
 
 
-class StandardisedRows:
-    """Rows with each column divided by its unit, a chunk at a time; can be read again."""
-
-    def __init__(self, X: Array, units: Array) -> None:
-        self.X, self.units = X, units
-
-    def __iter__(self) -> Iterator[Array]:
-        for start in range(0, len(self.X), CHUNK):
-            yield self.X[start : start + CHUNK] / self.units
-
-
 def divide_columns(X: Array, units: Array) -> Any:
     """Return rows with each column divided by its unit; of a memory map, a chunk at a time."""
     if np.all(units == 1):
         return X
-    return StandardisedRows(X, units) if isinstance(X, np.memmap) else X / units
+    return open_rows(X).transform(Divided(units)) if isinstance(X, np.memmap) else X / units
 
 
 def column_deviations(mean: Array, variances: Array, names: Sequence[str]) -> Array:

@@ -12,7 +12,7 @@ from apolar.estimator import summary
 from apolar.plots.mixtures import MixtureView
 from apolar.reports.analysis import Analysis
 from apolar.reports.limits import LIMITS
-from apolar.reports.rows import is_doubtful, is_outlying
+from apolar.reports.listed_rows import is_doubtful, is_outlying
 from apolar.selection import Row, Selection
 
 

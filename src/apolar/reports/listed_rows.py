@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
-from copy import copy
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.estimator import GaussianMixture
 from apolar.estimator.fitted import NOISE_LABEL
-from apolar.plots.clusters import kept_rows
+from apolar.plots.clusters import kept_rows, posteriors_of
 from apolar.reports.analysis import Analysis
 from apolar.reports.limits import LIMITS
-
-
-@dataclass(frozen=True)
-class DoubtfulRow:
-    """A row between two clusters: its number from 1, theirs from 0 (-1 is noise), and their probabilities."""
-
-    row: int
-    cluster: int
-    probability: float
-    second: int
-    second_probability: float
-
-
-@dataclass(frozen=True)
-class OutlyingRow:
-    """A row far from all clusters: its number from 1, the nearest cluster, and the column that says most.
-
-    `deviations` is how far the value is from the mean of the cluster, in its deviations, with a sign.
-    """
-
-    row: int
-    cluster: int
-    column: str
-    value: float
-    deviations: float
+from apolar.reports.scoring import nameless
 
 
 def is_doubtful(analysis: Analysis) -> Array:
@@ -52,49 +26,38 @@ def is_outlying(analysis: Analysis) -> Array:
     return analysis.outliers & (analysis.predicted != NOISE_LABEL)
 
 
-def nameless(model: GaussianMixture) -> GaussianMixture:
-    """Return a mixture without names of columns, which takes arrays and does not warn."""
-    plain = copy(model)
-    if hasattr(plain, "feature_names_in_"):
-        del plain.feature_names_in_
-    return plain
+def doubtful_rows(analysis: Analysis, X: Array, row_numbers: Array | None) -> list[dict[str, Any]]:
+    """Return the rows that are most in doubt, the first ones first.
 
-
-def posteriors_of(analysis: Analysis, rows: Array) -> Array:
-    """Return the probabilities of some rows, shape (n, n_components), or one more column for noise."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        posteriors = np.asarray(nameless(analysis.model).predict_proba(rows))
-    if analysis.has_noise:
-        posteriors = np.column_stack([posteriors, np.maximum(1 - posteriors.sum(axis=1), 0)])
-    return posteriors
-
-
-def doubtful_rows(analysis: Analysis, X: Array, row_numbers: Array | None) -> list[DoubtfulRow]:
-    """Return the rows that are most in doubt, the first ones first."""
+    Of each its `row` from 1, the two most probable clusters from 0 (-1 is noise), and their probabilities.
+    """
     candidates = np.flatnonzero(is_doubtful(analysis))
     order = np.argsort(-analysis.uncertainty[candidates], kind="stable")[: LIMITS.listed_rows]
     positions = candidates[order]
     if not len(positions) or len(analysis.model.weights_) + analysis.has_noise < 2:
         return []
-    posteriors = posteriors_of(analysis, np.asarray(X[positions]))
+    posteriors = posteriors_of(nameless(analysis.model), X[positions])
     listed = []
     for position, probabilities in zip(positions.tolist(), posteriors, strict=True):
         first, second = np.argsort(-probabilities, kind="stable")[:2].tolist()
         listed.append(
-            DoubtfulRow(
-                _number(position, row_numbers),
-                _cluster(analysis, first),
-                float(probabilities[first]),
-                _cluster(analysis, second),
-                float(probabilities[second]),
-            )
+            {
+                "row": _number(position, row_numbers),
+                "cluster": _cluster(analysis, first),
+                "probability": float(probabilities[first]),
+                "second": _cluster(analysis, second),
+                "second_probability": float(probabilities[second]),
+            }
         )
     return listed
 
 
-def outlying_rows(analysis: Analysis, X: Array, row_numbers: Array | None) -> list[OutlyingRow]:
-    """Return the outliers that are farthest away in a column, the farthest first."""
+def outlying_rows(analysis: Analysis, X: Array, row_numbers: Array | None) -> list[dict[str, Any]]:
+    """Return the outliers that are farthest away in a column, the farthest first.
+
+    Of each its `row` from 1, the nearest cluster from 0, the `column` that says most, the value there, and
+    how far that is from the mean of the cluster, in its `deviations`, with a sign.
+    """
     positions = np.flatnonzero(is_outlying(analysis))
     if not len(positions):
         return []
@@ -105,13 +68,13 @@ def outlying_rows(analysis: Analysis, X: Array, row_numbers: Array | None) -> li
     columns = sizes.argmax(axis=1)
     order = np.argsort(-sizes.max(axis=1), kind="stable")[: LIMITS.listed_rows]
     return [
-        OutlyingRow(
-            _number(int(positions[i]), row_numbers),
-            int(clusters[i]),
-            analysis.names[columns[i]],
-            float(X[positions[i], columns[i]]),
-            float(offsets[i, columns[i]]),
-        )
+        {
+            "row": _number(int(positions[i]), row_numbers),
+            "cluster": int(clusters[i]),
+            "column": analysis.names[columns[i]],
+            "value": float(X[positions[i], columns[i]]),
+            "deviations": float(offsets[i, columns[i]]),
+        }
         for i in order.tolist()
     ]
 
@@ -232,7 +195,7 @@ def choose_rows(
     if n_outside:
         which = "1 outlier is" if n_outside == 1 else f"{n_outside:,} outliers are"
         remarks.append(f"{which} far outside the frame.")
-    posteriors = posteriors_of(analysis, X[positions[kept]])
+    posteriors = posteriors_of(nameless(analysis.model), X[positions[kept]])
     words = row_words(analysis, positions[kept], posteriors, row_numbers)
     n_wrong = int(np.count_nonzero(wrong))
     if n_wrong > LIMITS.n_rings:

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 import apolar
+from apolar.plots.clusters import posteriors_of
 from apolar.reports.analysis import analyse, describe
 from apolar.reports.limits import LIMITS
-from apolar.reports.rows import (
+from apolar.reports.listed_rows import (
     choose_rows,
     doubtful_rows,
     labels_link,
-    nameless,
     outlying_rows,
-    posteriors_of,
     row_words,
 )
+from apolar.reports.scoring import nameless
 
 NAMES = ("a", "b", "c", "d")
 
@@ -36,18 +36,20 @@ def test_the_rows_most_in_doubt(flowers):
     n_listed = min(15, np.count_nonzero(1 - analysis.uncertainty < 0.9))
     assert len(listed) == n_listed > 5
     order = np.argsort(-analysis.uncertainty, kind="stable")[:n_listed]
-    assert [row.row for row in listed] == (numbers[order] + 1).tolist()
+    assert [row["row"] for row in listed] == (numbers[order] + 1).tolist()
     posteriors = nameless(analysis.model).predict_proba(X[order])
     for row, probabilities in zip(listed, posteriors, strict=True):
-        assert (row.cluster, row.second) == tuple(np.argsort(-probabilities)[:2])
-        assert row.probability == pytest.approx(probabilities.max())
-        assert row.second_probability == pytest.approx(np.sort(probabilities)[-2])
+        assert (row["cluster"], row["second"]) == tuple(np.argsort(-probabilities)[:2])
+        assert row["probability"] == pytest.approx(probabilities.max())
+        assert row["second_probability"] == pytest.approx(np.sort(probabilities)[-2])
 
 
 def test_words_of_a_row(flowers):
     X, analysis = flowers
     positions = np.array([0, int(analysis.uncertainty.argmax())])
-    first, doubtful = row_words(analysis, positions, posteriors_of(analysis, X[positions]), None)
+    first, doubtful = row_words(
+        analysis, positions, posteriors_of(nameless(analysis.model), X[positions]), None
+    )
     cluster = analysis.predicted[0] + 1
     assert first == f"row 1: cluster {cluster} ({1 - analysis.uncertainty[0]:.2f}); class setosa"
     assert doubtful.count("cluster ") == 2
@@ -67,15 +69,20 @@ def test_outliers_say_where_they_are(flowers):
     assert outlying_rows(analysis, X, None) == []
     more = np.vstack([X, [[5.8, 3.0, -40.0, 1.2], [5.8, 300.0, np.nan, 1.2]]])
     listed = outlying_rows(describe(analysis.model, more, NAMES), more, None)
-    assert [(row.row, row.column, row.value) for row in listed] == [(152, "b", 300.0), (151, "c", -40.0)]
-    assert listed[0].deviations > 0 > listed[1].deviations
-    expected = (-40 - analysis.model.means_[listed[1].cluster, 2]) / analysis.deviations[listed[1].cluster, 2]
-    assert listed[1].deviations == pytest.approx(expected)
+    assert [(row["row"], row["column"], row["value"]) for row in listed] == [
+        (152, "b", 300.0),
+        (151, "c", -40.0),
+    ]
+    assert listed[0]["deviations"] > 0 > listed[1]["deviations"]
+    expected = (-40 - analysis.model.means_[listed[1]["cluster"], 2]) / analysis.deviations[
+        listed[1]["cluster"], 2
+    ]
+    assert listed[1]["deviations"] == pytest.approx(expected)
 
 
 def test_labels_of_few_rows_are_on_the_page_and_of_many_are_not(flowers, monkeypatch):
     _, analysis = flowers
     text = unquote(labels_link(analysis, None).partition(",")[2])
     assert text.splitlines()[1].startswith(f"1,{analysis.predicted[0] + 1},")
-    monkeypatch.setattr("apolar.reports.rows.LIMITS", replace(LIMITS, labelled_rows=149))
+    monkeypatch.setattr("apolar.reports.listed_rows.LIMITS", replace(LIMITS, labelled_rows=149))
     assert labels_link(analysis, None) == ""
