@@ -39,3 +39,28 @@ PyObject *py_natural(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
   }
   return done(&b, u, 1);
 }
+
+/* Write weight times log-determinant of a component; 0 if its covariance is below the floor. */
+static int merging_term(const double *stats, double *work, isize m, double least, double *term) {
+  double *covariance = work, *u = work + m * m, count = stats[0] > MIN_WEIGHT ? stats[0] : MIN_WEIGHT;
+  scatter_of(stats, covariance, m);
+  for (isize j = 0; j < m * m; j++) covariance[j] /= count;
+  if (!(factorise(covariance, u, m) > least)) return 0;
+  *term = count * log_det(u, m);
+  return 1;
+}
+
+/* merging_terms(stats (n, n_stats), terms (n), m, least): weight times log-determinant of components. */
+PyObject *py_merging_terms(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
+  Buffers b;
+  if (!take(&b, args, n_args, 2, 1, 2)) return NULL;
+  isize m = matrix_size_of(args[2]), n = length_of(&b, 1), n_stats = 1 + m + m * (m + 1) / 2;
+  double least = PyFloat_AsDouble(args[3]);
+  if (PyErr_Occurred() || m < 1 || length_of(&b, 0) != n * n_stats) return mismatch(&b);
+  double *work = workspace(&b, 2 * m * m);
+  if (work == NULL) return NULL;
+  int is_positive = 1;
+  for (isize i = 0; i < n && is_positive; i++)
+    is_positive = merging_term(values_of(&b, 0) + i * n_stats, work, m, least, values_of(&b, 1) + i);
+  return done(&b, work, is_positive);
+}

@@ -32,7 +32,7 @@ class Settings:
     overseeded_starts: int = 4
     seeds_per_component: int = 4
     # Steps of EM in a race: of starts, of splits and of mergers, before the best of them are run on.
-    short_steps: int = 8
+    short_steps: int = 12
     # How many of a race are run to their optima, pairs are merged, and rounds of split and merge are run.
     kept: int = 3
     # If at least this many starts reach the same optimum, there is no split and merge.

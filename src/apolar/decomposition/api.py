@@ -24,7 +24,7 @@ from apolar.tensor import RowTensor, SymmetricTensor, as_tensor
 
 
 def scale_to_unit(tensor: SymmetricTensor) -> tuple[SymmetricTensor, int]:
-    """Return a tensor, not zero, times a power of two, so that its norm is near one.
+    """Return a tensor, not zero, times a power of two, so that its largest coefficient is near one.
 
     Tensors of moderate size stay as they are: the first trust radius of the Riemannian Newton method, as
     [khouja2022riemannian] has it, does not scale with the tensor, and neither do the steps from there.
@@ -35,9 +35,7 @@ def scale_to_unit(tensor: SymmetricTensor) -> tuple[SymmetricTensor, int]:
     exponent : int
         The tensor is ``2**exponent`` times the scaled one.
     """
-    largest = binary_exponent(tensor.coefficients)
-    scaled = SymmetricTensor(tensor.order, tensor.dim, scaled_by_power(tensor.coefficients, -largest))
-    exponent = largest + int(np.round(np.log2(scaled.norm())))
+    exponent = binary_exponent(tensor.coefficients)
     if abs(exponent) <= 60:
         return tensor, 0
     coefficients = scaled_by_power(tensor.coefficients, -exponent)

@@ -183,19 +183,6 @@ def pencil_or_none(problem: DecompositionProblem, rank: int, rng: np.random.Gene
     return points
 
 
-def structured_starts(
-    problem: DecompositionProblem, rank: int, points: Array | None, is_complex: bool, rng: np.random.Generator
-) -> Iterator[tuple[str, Array]]:
-    """Yield the points of the structured methods that apply: first those of algorithm 2, if there are any."""
-    tensor = problem.tensor
-    if points is not None:
-        yield "pencil", points if is_complex or not np.iscomplexobj(points) else real_starts(points)
-    if rank <= min(power_method_limit(tensor.dim, tensor.order), problem.flattening.left.shape[1]):
-        yield "spm", power_method(problem.flattening, rank, is_complex, rng)
-    if is_complex and tensor.dim == 2 and 2 * rank > tensor.order:
-        yield "sylvester", sylvester_points(tensor, rank, rng)
-
-
 def _random_start(
     tensor: SymmetricTensor, rank: int, is_complex: bool, leader: Terms | None, rng: np.random.Generator
 ) -> Terms:
@@ -312,8 +299,17 @@ def _runs(
     """
     tensor = problem.tensor
     short = min(TUNING.short_run, problem.max_iter)
-    for method, known in structured_starts(problem, rank, points, is_complex, rng):
-        yield _run(problem, Terms(*fit_weights(tensor, known), method), short)
+
+    def run_from(method: str, start: Array) -> Terms:
+        return _run(problem, Terms(*fit_weights(tensor, start), method), short)
+
+    if points is not None:
+        is_allowed = is_complex or not np.iscomplexobj(points)
+        yield run_from("pencil", points if is_allowed else real_starts(points))
+    if rank <= min(power_method_limit(tensor.dim, tensor.order), problem.flattening.left.shape[1]):
+        yield run_from("spm", power_method(problem.flattening, rank, is_complex, rng))
+    if is_complex and tensor.dim == 2 and 2 * rank > tensor.order:
+        yield run_from("sylvester", sylvester_points(tensor, rank, rng))
     is_overcomplete = rank > structured_limit(tensor)
     is_penalised = is_overcomplete and not is_complex and rank * tensor.dim <= TUNING.max_unknowns
     steps, limit = short, problem.n_starts
@@ -329,13 +325,13 @@ def _runs(
         # Small problems are also started without a penalty, once in each round.
         is_plain = place == 1 and len(tensor.coefficients) <= TUNING.few_coefficients
         leader = None if place == 0 else leader
-        start = _random_start(tensor, rank, is_complex, None if is_plain else leader, rng)
+        drawn = _random_start(tensor, rank, is_complex, None if is_plain else leader, rng)
         if is_penalised and not is_plain:
-            candidate = rate(tensor, penalised_descent(tensor, start))
+            candidate = rate(tensor, penalised_descent(tensor, drawn))
             if candidate.residual <= TUNING.promising:
                 candidate = _run(problem, candidate, problem.max_iter)
         else:
-            candidate = _run(problem, start, steps)
+            candidate = _run(problem, drawn, steps)
         if leader is None or candidate.residual < leader.residual:
             leader = candidate
         yield candidate

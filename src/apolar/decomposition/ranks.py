@@ -61,7 +61,7 @@ class HankelSVD:
         else:
             left, values, transposed = svd(core)
             left, right = (left if basis is None else basis @ left), transposed.T
-        k = np.count_nonzero(values > TUNING.rounding * values[0])
+        k = numerical_rank(values)
         all_values = np.pad(values, (0, min(matrix.shape) - len(values)))
         return cls(tensor.dim, tensor.order, row_degree, left[:, :k], all_values, right[:, :k])
 

@@ -39,6 +39,8 @@ __all__ = [
 Number = TypeVar("Number", float, Array)
 # The strengths that are compared.
 STRENGTHS = np.geomspace(SETTINGS.min_strength, 2000.0, 32)
+LOG_STRENGTHS = np.log(STRENGTHS).tolist()
+LOG_STEP = LOG_STRENGTHS[1] - LOG_STRENGTHS[0]
 
 
 @dataclass(frozen=True)
@@ -393,11 +395,11 @@ def has_volumes(family: Family, n_features: int) -> bool:
 def evidence_of_strengths(family: Family, stats: SufficientStats, target: Array) -> tuple[Array, Array]:
     """Return the largest evidence of the scatters over the strengths, and the strength, shape (..., 1)."""
     counts = np.maximum(stats.counts, MIN_PART)
-    spectrum = family.relative_variances(family.scatter(stats), target)
+    spectrum, log_dets = family.relative_spectrum(stats, target)
     strengths = STRENGTHS.reshape(-1, *(1,) * counts.ndim)
     each = family.log_marginal(counts, spectrum, strengths, stats.n_features)
     effective = np.maximum(counts - 1, 0.0)
-    values = (each - 0.5 * effective * family.log_det(target, stats.n_features)).sum(axis=-1)
+    values = (each - 0.5 * effective * log_dets).sum(axis=-1)
     return _peak(values)
 
 
@@ -407,13 +409,18 @@ def _peak(values: Array) -> tuple[Array, Array]:
     A parabola through the largest value and its neighbours makes the strength a continuous function of the
     statistics, so that fits that differ by rounding have strengths that do so too.
     """
-    best = values.argmax(axis=0)
-    inner = np.clip(best, 1, len(STRENGTHS) - 2)
-    before, at, after = (np.take_along_axis(values, inner[None] + i, axis=0)[0] for i in (-1, 0, 1))
-    slope, bend = 0.5 * (before - after), before - 2 * at + after
-    # At an end of the range there is no parabola.
-    is_peak = (bend < 0) & (best == inner)
-    shift = np.where(is_peak, np.clip(slope / np.where(is_peak, bend, -1.0), -1.0, 1.0), best - inner)
-    heights = np.where(is_peak, at - 0.5 * slope * shift, values.max(axis=0))
-    step = np.log(STRENGTHS[1] / STRENGTHS[0])
-    return heights, STRENGTHS[inner][..., None] * np.exp(step * shift[..., None])
+    heights, logs = [], []
+    for of_mixture in values.reshape(len(values), -1).T:
+        best = int(of_mixture.argmax())
+        inner = min(max(best, 1), len(STRENGTHS) - 2)
+        before, at, after = of_mixture[inner - 1 : inner + 2].tolist()
+        slope, bend = 0.5 * (before - after), before - 2 * at + after
+        # At an end of the range there is no parabola.
+        shift, height = float(best - inner), float(of_mixture[best])
+        if bend < 0 and best == inner:
+            shift = min(max(slope / bend, -1.0), 1.0)
+            height = at - 0.5 * slope * shift
+        heights.append(height)
+        logs.append(LOG_STRENGTHS[inner] + LOG_STEP * shift)
+    shape = values.shape[1:]
+    return np.reshape(heights, shape), np.exp(np.reshape(logs, (*shape, 1)))
