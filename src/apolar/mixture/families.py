@@ -353,7 +353,7 @@ class Family(Covariances):
         The logarithm of the density of rows and prior is -1/2 (divisor log|S| + tr(S^-1 scatter)), summed.
         """
         offsets = stats.first / np.maximum(stats.counts, MIN_WEIGHT)[..., None] - means
-        pulled = self.between(means, np.full(stats.counts.shape, terms.shrinkage))
+        pulled = self.between(means, np.asarray(terms.shrinkage))
         scatter = self.scatter(stats) + self.between(offsets, stats.counts) + pulled
         divisor = self.divisor(stats.counts, stats.n_features) + terms.mean_divisor
         axis = stats.counts.ndim - 1
@@ -389,8 +389,9 @@ class Family(Covariances):
         For mixtures whose weights have that shape.
         """
         each = *shape[:-1], *self.covariance_shape(shape[-1], n_features)
-        added = np.full(each, terms.scatter)
-        divisors = np.full(each[: len(each) - self.n_axes], terms.divisor)
+        added, divisors = np.empty(each), np.empty(each[: len(each) - self.n_axes])
+        added[...] = terms.scatter
+        divisors[...] = terms.divisor
         numbers = self.code, n_features, shape[-1], self.min_variance, terms.shrinkage, terms.mean_divisor
         return (added, divisors, self.frame, self.inverse_frame), numbers
 
@@ -454,8 +455,8 @@ class Family(Covariances):
             return np.zeros(shape[:-1])
         n_features = parameters.n_features
         terms, axis = self.prior_terms(prior, shape[-1], n_features), len(shape) - 1
-        pulled = self.pooled(self.between(means, np.full(shape, terms.shrinkage)), axis)
-        divisor = self.pooled(np.full(shape, terms.mean_divisor), axis) + terms.divisor
+        pulled = self.pooled(self.between(means, np.asarray(terms.shrinkage)), axis)
+        divisor = terms.divisor + terms.mean_divisor * (shape[-1] if self.shares_covariance else 1)
         precisions, log_dets = self.inverses(covariances, n_features)
         traces = (precisions * (pulled + terms.scatter)).sum(axis=self.own_axes)
         # Divided by the divisor of one row, divisors are multiples of log|S|.
