@@ -55,6 +55,23 @@ def test_binary_forms_of_any_order_have_the_terms_of_sylvester(order):
     assert (waring.rank, waring.status, waring.method) == (order // 2 + 1, Status.EXACT, "sylvester")
 
 
+# --- more terms than structured methods find ----------------------------------------
+
+
+@pytest.mark.parametrize(("dim", "order", "rank", "is_given"), [
+    (7, 3, 11, True), (8, 3, 14, True), (10, 3, 20, True), (5, 3, 6, False), (4, 5, 12, False),
+])  # fmt: skip
+def test_overcomplete_tensors_are_exact(dim, order, rank, is_given):
+    # Where the rank is not given, terms that leave little are not taken for noise.
+    rng = np.random.default_rng([dim, order, rank])
+    points = rng.standard_normal((rank, dim))
+    terms = apolar.Waring(rng.choice([-1.0, 1.0], rank), points, order)
+    waring = decompose(terms.to_tensor(), rank if is_given else None, random_state=1)
+    assert (waring.rank, waring.status) == (rank, Status.EXACT)
+    # They are unique; a residual of 1e-10 times a condition in the thousands.
+    assert component_errors(terms, waring).max() < 1e-5
+
+
 # --- monomials -----------------------------------------------------------------------
 
 
@@ -233,3 +250,10 @@ def test_noise_alone_has_no_rank():
     waring = decompose(noise, random_state=0)
     assert waring.status is Status.RANK_NOT_SETTLED
     assert waring.rank_bounds == (78, 2 * ranks.generic_rank(12, 4))
+
+
+def test_what_is_taken_for_noise_is_said():
+    tensor = SymmetricTensor.from_waring([1.0, 1.0], [[1.0, 0.2, 0.0], [0.0, 1.0, 0.3]], 5)
+    waring = decompose(noisy(tensor, 1e-4, seed=4), random_state=0)
+    assert waring.rank == 2
+    assert "taken for noise" in waring.rank_source

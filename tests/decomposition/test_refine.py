@@ -5,7 +5,7 @@ import pytest
 
 import apolar
 from apolar.decomposition import check_gradient, check_hessian, check_retraction
-from apolar.decomposition.least_squares import gauss_newton
+from apolar.decomposition.least_squares import Objective, TermsModel, gauss_newton
 from apolar.decomposition.riemannian import ManifoldPoint
 from apolar.decomposition.terms import Terms
 from problems import largest_error, noisy, random_terms, tune
@@ -36,6 +36,25 @@ def test_the_checks_can_fail(is_complex, monkeypatch):
     assert not check_hessian(tensor, weights, points).passed
     monkeypatch.setattr(ManifoldPoint, "gradient", property(lambda self: 1.01 * self.tangents[0]))
     assert not check_gradient(tensor, weights, points).passed
+
+
+@pytest.mark.parametrize(("order", "penalty"), [(3, 0.0), (3, 0.1), (4, 0.1)])
+def test_the_gradient_and_the_matrix_are_those_of_the_cost(order, penalty):
+    tensor, _, points = problem(order, is_complex=False, rank=5)
+    rng = np.random.default_rng(2)
+    vectors, direction = points + 0.3 * rng.standard_normal((2, 5, 4))
+    signs = np.array([1.0, -1.0, 1.0, 1.0, -1.0]) if order == 4 else np.ones(5)
+
+    def model(step):
+        objective = Objective(tensor, signs, tensor.norm(), penalty)
+        return TermsModel(objective, vectors + step * direction)
+
+    slope = (model(1e-5).cost - model(-1e-5).cost) / 2e-5
+    # Central differences: an error of step^2 times a third derivative.
+    assert np.isclose(np.sum(model(0).gradient * direction), slope, rtol=1e-6)
+    step = model(0).step(1e-3).ravel()
+    ridge = 1e-3 * np.repeat(model(0).scales, 4)
+    np.testing.assert_allclose(model(0).matrix @ step + ridge * step, -model(0).gradient.ravel(), atol=1e-10)
 
 
 @pytest.mark.parametrize("method", ["newton", "gauss-newton", "auto"])
@@ -137,22 +156,12 @@ def test_max_iter_is_kept_and_reported():
     assert "more iterations" in waring.message
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"method": "bfgs"}, "method must be one of"),
-        ({"max_iter": 0}, "max_iter must be at least 1"),
-        ({"tol": -1.0}, "tol must be"),
-    ],
-)
-def test_bad_options_are_refused(change, message):
+def test_bad_starts_and_options_are_refused():
     tensor, weights, points = problem(3, is_complex=False)
-    with pytest.raises(ValueError, match=message):
-        apolar.refine(tensor, apolar.Waring(weights, points, 3), **change)
-
-
-def test_bad_starts_are_refused():
-    tensor, weights, points = problem(3, is_complex=False)
+    start = apolar.Waring(weights, points, 3)
+    for name, value in (("method", "bfgs"), ("max_iter", 0), ("tol", -1.0)):
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            apolar.refine(tensor, start, **{name: value})
     with pytest.raises(ValueError, match="order 4"):
         apolar.refine(tensor, apolar.Waring(weights, points, 4))
     with pytest.raises(ValueError, match="no terms"):

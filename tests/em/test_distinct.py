@@ -17,4 +17,6 @@ def test_distinct_rows_have_the_weights_of_their_copies(name, convert):
     data = Problem(open_rows(convert(X)), family(name))
     distinct = data.distinct()
     assert distinct.n_rows == 5
+    # The last of them is seen only at the end.
+    assert [data.has_distinct_rows(n) for n in (1, 2, 5, 6)] == [True, True, True, False]
     np.testing.assert_array_equal(distinct.row_weights(), np.full(5, 30))

@@ -93,6 +93,17 @@ class RowSamples(ABC):
         rows = open_rows(values[is_new], weights)
         return self.replace(rows=rows, n_rows=int(is_new.sum()), weight=self.weight)
 
+    def has_distinct_rows(self, n_rows: int) -> bool:
+        """Return whether at least this many of the rows are distinct.
+
+        Usually the first rows are, and the others need not be sorted.
+        """
+        if not self.is_wide and self.rows.can_take:
+            first, _ = fetch_rows(self.rows, np.arange(min(4 * n_rows, self.n_stored)))
+            if len(set(map(tuple, first.tolist()))) >= n_rows:
+                return True
+        return self.distinct().n_rows >= n_rows
+
     def complete_cases(self) -> Self:
         """Return the rows without missing values, on the host; the rows themselves if none is missing."""
         if not self.is_incomplete:

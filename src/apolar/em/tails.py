@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import gammaincinv, gammaln, logsumexp
+from scipy.special import gammaincinv, gammaln
 
 from apolar._core.arrays import Array
 from apolar._core.constants import MIN_WEIGHT
@@ -67,7 +67,7 @@ def _squared_distances(data: Problem, parameters: WhitenedParameters) -> tuple[A
     log_weights = np.log(np.maximum(parameters.weights, MIN_WEIGHT))
     constants = log_weights - 0.5 * (n_features * LOG_2PI + log_dets)
     distances = 2 * (constants[of_components.argmax(axis=0)] - of_components.max(axis=0))
-    noise = np.exp(logits[n_components:] - logsumexp(logits, axis=0)).sum(axis=0)
+    noise = np.exp(logits[n_components:] - np.logaddexp.reduce(logits, axis=0)).sum(axis=0)
     weights = data.row_weights()
     return np.maximum(distances, 0.0), np.maximum(1 - noise, MIN_WEIGHT) * (
         1.0 if weights is None else weights

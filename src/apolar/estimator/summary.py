@@ -207,7 +207,7 @@ def warnings_of(
     if n_empty:
         empty = f"{n_empty} of {n_components} components hold less than one row. Ask for fewer components."
         warnings.append(EmptyComponentWarning(empty))
-    elif sample.n_rows == data.n_rows and sample.distinct().n_rows < n_components:
+    elif sample.n_rows == data.n_rows and not sample.has_distinct_rows(n_components):
         warnings.append(
             EmptyComponentWarning(
                 f"There are only {sample.distinct().n_rows} different rows for {n_components} components, "

@@ -128,7 +128,7 @@ def _has_few_distinct_rows(data: Problem) -> bool:
     rows = data.rows
     if rows.is_distributed or rows.device_template is not None or data.n_rows > 2 * SETTINGS.sample_rows:
         return False
-    return data.distinct().n_rows < data.n_features + 2
+    return not data.has_distinct_rows(data.n_features + 2)
 
 
 def _on_leading_directions(data: Problem, n_components: int, rng: np.random.Generator) -> Problem:
