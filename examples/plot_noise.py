@@ -13,7 +13,7 @@ import numpy as np
 import apolar
 
 flowers = apolar.datasets.load_iris()
-rng = np.random.default_rng(0)
+rng = np.random.default_rng(3)
 wrong = rng.uniform(flowers.data.min(axis=0), flowers.data.max(axis=0), (60, 4))
 rows = np.vstack([flowers.data, wrong])
 truth = np.r_[flowers.target, np.full(60, -1)]

@@ -164,6 +164,8 @@ def test_only_kernels_of_this_processor_can_be_used():
 STEPS = {
     "inverses": (3, (), 1),
     "natural": (4, (), 2),
+    "merging_terms": (2, (), 2),
+    "relative_scatter": (4, (), 1),
     "common_covariance": (3, (), 7),
     "gradient": (8, (), 4),
     "joint_rotation": (2, (), 3),

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.cli.options import CRITERION, FAMILY, MAX_COMPONENTS, METHOD
+from apolar.cli.options import CRITERION, FAMILY, METHOD
 from apolar.decomposition.methods import METHODS
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture.families import FAMILIES
-from apolar.reports import analysis, scoring
+from apolar.reports import scoring
 from apolar.scores import CRITERIA
 from cli.commands import names_in, refuse, run, succeed
 
@@ -146,8 +146,7 @@ def test_options_take_every_name_of_a_table_of_the_library(option, names):
         option.convert("other", None, None)
 
 
-def test_the_defaults_of_the_command_line_are_those_of_the_library():
-    assert analysis.MAX_COMPONENTS == MAX_COMPONENTS
+def test_the_level_of_outliers_is_that_of_the_library():
     assert apolar.GaussianMixture.outliers.__kwdefaults__["level"] == scoring.OUTLIER_LEVEL
 
 

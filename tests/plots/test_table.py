@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from apolar.plots.table import ShownColumns, TableView, chosen_columns
+from apolar.plots.table import TableView, chosen_columns
 from plots.reading import three_clusters
 
 
@@ -16,8 +16,8 @@ def test_columns_of_dataframes_are_read_by_name(kind):
     X, labels = three_clusters()
     table = TableView.of(kind({"a": X[:, 0], "species": labels.astype(str), "b": X[:, 1]}))
     shown = chosen_columns(["b", "a"], table, None)
-    assert shown == ShownColumns([2, 0], ["b", "a"])
-    np.testing.assert_array_equal(table.numbers(shown.positions), X[:, ::-1])
+    assert shown == ([2, 0], ["b", "a"])
+    np.testing.assert_array_equal(table.numbers(shown[0]), X[:, ::-1])
 
 
 def test_columns_of_sparse_matrices_are_read_by_number():
@@ -34,8 +34,8 @@ def test_columns_of_sparse_matrices_are_read_by_number():
 def test_columns_are_the_first_ones_or_those_asked_for(columns, positions):
     names = list("abcdef")
     shown = chosen_columns(columns, TableView.of(np.eye(6)), names)
-    assert shown == ShownColumns(positions, [names[i] for i in positions])
+    assert shown == (positions, [names[i] for i in positions])
 
 
 def test_columns_without_names_are_named_by_their_numbers():
-    assert chosen_columns([2], TableView.of(np.eye(3)), None).names == ["column 2"]
+    assert chosen_columns([2], TableView.of(np.eye(3)), None) == ([2], ["column 2"])

@@ -40,7 +40,6 @@ Number = TypeVar("Number", float, Array)
 # The strengths that are compared.
 STRENGTHS = np.geomspace(SETTINGS.min_strength, 2000.0, 32)
 LOG_STRENGTHS = np.log(STRENGTHS).tolist()
-LOG_STEP = LOG_STRENGTHS[1] - LOG_STRENGTHS[0]
 
 
 @dataclass(frozen=True)
@@ -409,7 +408,7 @@ def _peak(values: Array) -> tuple[Array, Array]:
     A parabola through the largest value and its neighbours makes the strength a continuous function of the
     statistics, so that fits that differ by rounding have strengths that do so too.
     """
-    heights, logs = [], []
+    heights, logs, step = [], [], LOG_STRENGTHS[1] - LOG_STRENGTHS[0]
     for of_mixture in values.reshape(len(values), -1).T:
         best = int(of_mixture.argmax())
         inner = min(max(best, 1), len(STRENGTHS) - 2)
@@ -421,6 +420,6 @@ def _peak(values: Array) -> tuple[Array, Array]:
             shift = min(max(slope / bend, -1.0), 1.0)
             height = at - 0.5 * slope * shift
         heights.append(height)
-        logs.append(LOG_STRENGTHS[inner] + LOG_STEP * shift)
+        logs.append(LOG_STRENGTHS[inner] + step * shift)
     shape = values.shape[1:]
     return np.reshape(heights, shape), np.exp(np.reshape(logs, (*shape, 1)))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
+from apolar.estimator.fitted import NOISE_LABEL
 
 # The eight colours of Okabe and Ito, neighbours far apart. Their yellow is too light for points on white;
 # darkened a little it is orange or vermilion to many who are colour-blind, and only this dark it is not.
@@ -26,11 +27,13 @@ DASHES = ("-", "--", "-.", (0, (1, 1.2)), (0, (7, 1.5, 1, 1.5, 1, 1.5)), (0, (9,
 WRONG = "X"
 # What belongs to no cluster.
 GREY = "#6B6B6B"
-# The label of rows that are noise: small grey dots.
-NOISE = -1
+# Rows that are noise: small grey dots.
 NOISE_STYLE = ("#9A9A9A", ".")
 # Lines that are no clusters, next to one in ink: colours are for clusters alone.
 SHADES = ("#5C5C5C", "#8C8C8C", "#747474", "#A3A3A3")
+# Marks without a line, and a level that others are compared with.
+MARK = {"marker": "o", "linestyle": "none", "markersize": 6}
+LEVEL = {"color": GREY, "linestyle": "--", "linewidth": 1.2}
 # Text and lines, and what is drawn on.
 INK, PAPER = "#222222", "#FFFFFF"
 
@@ -49,14 +52,14 @@ Look = dict[str, Any]
 
 def style(index: int) -> tuple[str, str]:
     """Return the colour and the marker of a cluster by its number, or of noise by -1."""
-    if index == NOISE:
+    if index == NOISE_LABEL:
         return NOISE_STYLE
     return COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
 
 
 def cluster_kind(number: int) -> str:
     """Return the name of a cluster, or of noise, in the elements of a picture."""
-    return "noise" if number == NOISE else f"cluster-{number + 1}"
+    return "noise" if number == NOISE_LABEL else f"cluster-{number + 1}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,8 +271,7 @@ def legend_of(owner: Any, entries: list[tuple[str, Look]], **place: Any) -> Any:
     """Return the legend of a figure or of axes."""
     from matplotlib.lines import Line2D
 
-    plain: Look = {"linestyle": "none", "markersize": 6}
-    marks = [Line2D([], [], **(plain | look)) for _, look in entries]
+    marks = [Line2D([], [], **(MARK | {"marker": ""} | look)) for _, look in entries]
     legend = owner.legend(
         marks, ["text"] * len(marks), fontsize=TEXT_SIZE, frameon=False, borderaxespad=0.0, **place
     )

@@ -11,12 +11,13 @@ from scipy.special import softmax
 from scipy.stats import multivariate_normal
 
 from apolar._core.arrays import Array, IndexArray
+from apolar.estimator.fitted import NOISE_LABEL
 from apolar.mixture import SphericalMixture
-from apolar.plots.chart import GREY, INK, NOISE, WRONG, Look, Points, cluster_kind, style
+from apolar.plots.chart import GREY, INK, WRONG, Look, Points, cluster_kind, style
 from apolar.plots.table import TableView
 from apolar.scores import match_labels
 
-__all__ = ["Clusters", "cluster_points", "kept_rows", "numbered_clusters", "posteriors_of"]
+__all__ = ["Clusters", "cluster_points", "kept_rows", "label_column", "numbered_clusters", "posteriors_of"]
 
 # A small cluster keeps this many points where rows are left out.
 MIN_POINTS = 50
@@ -57,7 +58,7 @@ class Clusters:
         """Rows whose found cluster is not that of their class; rows that are called noise are in none."""
         if self.true is None or self.found is None:
             return np.zeros(1, dtype=bool)
-        return (self.true != self.found) & (self.found != NOISE)
+        return (self.true != self.found) & (self.found != NOISE_LABEL)
 
     def component_colour(self, component: int) -> str:
         """Return the colour of the found label that is the number of a component, or grey."""
@@ -67,14 +68,14 @@ class Clusters:
     def legend(self) -> list[tuple[str, Look]]:
         """Return name, count and mark of each cluster, of noise, and of rows in a wrong cluster."""
         entries: list[tuple[str, Look]] = []
-        for number in [*range(len(self.names)), NOISE]:
+        for number in [*range(len(self.names)), NOISE_LABEL]:
             n_true, n_found = (
                 None if codes is None else int(np.count_nonzero(codes == number))
                 for codes in (self.true, self.found)
             )
-            if number == NOISE and not (n_true or n_found):
+            if number == NOISE_LABEL and not (n_true or n_found):
                 continue
-            name = "noise" if number == NOISE else self.names[number]
+            name = "noise" if number == NOISE_LABEL else self.names[number]
             colour, marker = style(number)
             look: Look = {"color": colour, "marker": marker}
             if n_true is None or n_found is None:
@@ -84,7 +85,7 @@ class Clusters:
             else:
                 # A found cluster without a class: all its rows are in a wrong one.
                 counts = f"found {n_found}"
-                look |= {} if number == NOISE else {"marker": WRONG, "markeredgecolor": INK}
+                look |= {} if number == NOISE_LABEL else {"marker": WRONG, "markeredgecolor": INK}
             entries.append((f"{name} ({counts})", look))
         n_wrong = np.count_nonzero(self.wrong)
         if n_wrong:
@@ -118,7 +119,7 @@ def numbered_clusters(
         names = _label_names(values, class_names, kind)
     if predicted is not None:
         if by_component:
-            values, found = np.arange(n_components or 0), _column(predicted, "predicted", n_rows)
+            values, found = np.arange(n_components or 0), label_column(predicted, "predicted", n_rows)
         else:
             values, found = _encode(predicted, "predicted", n_rows)
         numbers = np.arange(len(values))
@@ -140,13 +141,13 @@ def numbered_clusters(
 
 def _renumber(codes: Array, others: Array, n_codes: int, n_others: int) -> tuple[Array, Array]:
     """Return labels with the numbers of the other ones that match them best; without a match, new numbers."""
-    both = (codes != NOISE) & (others != NOISE)
+    both = (codes != NOISE_LABEL) & (others != NOISE_LABEL)
     counts = np.zeros((n_codes, n_others), dtype=np.intp)
     np.add.at(counts, (codes[both], others[both]), 1)
     numbers = match_labels(counts)
     is_extra = numbers < 0
     numbers[is_extra] = n_others + np.arange(np.count_nonzero(is_extra))
-    return np.where(codes == NOISE, NOISE, numbers[codes]), numbers
+    return np.where(codes == NOISE_LABEL, NOISE_LABEL, numbers[codes]), numbers
 
 
 def _component_numbers(values: Array | None, numbers: Array | None) -> dict[int, int]:
@@ -157,7 +158,8 @@ def _component_numbers(values: Array | None, numbers: Array | None) -> dict[int,
     return {int(value): number for value, number in pairs if value == value // 1}
 
 
-def _column(labels: Any, name: str, n_rows: int) -> Array:
+def label_column(labels: Any, name: str, n_rows: int) -> Array:
+    """Return labels as an array, one a row."""
     array = np.asarray(labels)
     if array.shape != (n_rows,):
         raise ValueError(
@@ -168,14 +170,14 @@ def _column(labels: Any, name: str, n_rows: int) -> Array:
 
 def _encode(labels: Any, name: str, n_rows: int) -> tuple[Array, Array]:
     """Return the different labels in sorted order, and the number of that of each row; -1 for noise."""
-    array = _column(labels, name, n_rows)
+    array = label_column(labels, name, n_rows)
     try:
         values, codes = np.unique(array, return_inverse=True)
     except TypeError as error:
         raise TypeError(
             f"{name} mixes kinds that have no order: turn them into strings, [str(x) for x in {name}]."
         ) from error
-    if array.dtype.kind == "i" and len(values) > 1 and values[0] == NOISE and values[1] == 0:
+    if array.dtype.kind == "i" and len(values) > 1 and values[0] == NOISE_LABEL and values[1] == 0:
         # Labels that count from 0, as those of HDBSCAN: other negative ones are classes.
         return values[1:], codes - 1
     return values, codes
@@ -251,7 +253,6 @@ def cluster_points(
     rows: IndexArray,
     *,
     is_grey: bool = False,
-    alpha: float = 0.75,
     edge: str | None = None,
 ) -> list[Points]:
     """Return the marks of rows in a plane: noise, clusters from the largest to the smallest, wrong rows.
@@ -271,7 +272,7 @@ def cluster_points(
     found, counts = np.unique(numbers[rows], return_counts=True)
     # Small clusters lie on top of large ones, and noise below all.
     found = found[np.argsort(-counts, kind="stable")]
-    ordered = sorted(found.tolist(), key=lambda number: number != NOISE)
+    ordered = sorted(found.tolist(), key=lambda number: number != NOISE_LABEL)
     wrong = np.broadcast_to(wrong, numbers.shape)
     layers = []
     for is_wrong, number in [(is_wrong, number) for is_wrong in (False, True) for number in ordered]:
@@ -279,7 +280,7 @@ def cluster_points(
         if not len(chosen):
             continue
         colour, marker = (GREY, "o") if is_grey else style(number)
-        scale = WRONG_AREA if is_wrong else (NOISE_AREA if number == NOISE else 1.0)
+        scale = WRONG_AREA if is_wrong else (NOISE_AREA if number == NOISE_LABEL else 1.0)
         rim, marker = (INK, WRONG) if is_wrong else (edge, marker)
         layers.append(
             Points(
@@ -289,7 +290,7 @@ def cluster_points(
                 (colour, marker),
                 cluster_kind(number),
                 chosen,
-                alpha,
+                0.75 if edge is None else 1.0,
                 rim,
             )
         )

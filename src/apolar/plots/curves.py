@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,8 @@ from apolar.plots.chart import (
     DASHES,
     GREY,
     INK,
+    LEVEL,
+    MARK,
     MARKERS,
     SHADES,
     Chart,
@@ -40,18 +41,7 @@ MAX_MARKS = 100
 # they take at most this many times the room of these.
 SHOWN, ROOM_FOR_ALL = 0.4, 1.6
 
-_END = {
-    "color": INK,
-    "marker": "o",
-    "markerfacecolor": "white",
-    "markersize": 5,
-    "linestyle": "none",
-    "clip_on": False,
-}
-_TOLERANCE = {"color": GREY, "linestyle": "--", "linewidth": 1.2}
-_RING = {"marker": "o", "markerfacecolor": "none", "markersize": 14, "linestyle": "none"}
-_NEXT = _RING | {"color": GREY, "markeredgewidth": 1.0}
-_BEST = _RING | {"color": INK, "markeredgewidth": 1.4}
+_RING = MARK | {"markerfacecolor": "none", "markersize": 14}
 
 
 # --- EM -----------------------------------------------------------------------------------
@@ -93,53 +83,44 @@ def convergence(model: Any | Sequence[float], *, ax: Axes | None = None) -> Axes
     return draw_chart(convergence_chart(model), ax)
 
 
-@dataclass(frozen=True, eq=False)
-class ShownPasses:
-    """What a picture of EM shows: the value after each pass, the tolerance per row, title and notes."""
-
-    values: Array
-    tolerance: float | None
-    title: str
-    distance: str
-    notes: tuple[str, ...]
-    is_stream: bool = False
-
-
 def convergence_chart(model: Any) -> Chart:
     """Return how far from the best value each pass ended; where that is zero, a hollow mark at the bottom."""
-    run = _run_of_values(model) if _is_sequence(model) else _run_of_model(model)
-    passes = np.arange(1, len(run.values) + 1)
+    return _chart_of_values(model) if _is_sequence(model) else _chart_of_model(model)
+
+
+def _distance_chart(values: Array, tolerance: float | None, title: str, name: str, notes: list[str]) -> Chart:
+    """Return the distance of values to the best of them; `name` is that of the axis."""
+    passes, look = _passes_and_look(values)
     ends = (0.5, len(passes) + 0.5)
-    look: Look = {
-        "color": INK,
-        "linewidth": 1.2,
-        "markersize": 4,
-        "marker": "o" if len(passes) <= MAX_MARKS else "",
-    }
-    if run.is_stream:
-        names = ("calls of partial_fit", "mean log-likelihood of a row")
-        curve, legend = Line(passes, run.values, look, "values"), [("after a call", look)]
-        return Chart([curve], ends, limits(run.values), run.title, names, legend, [*run.notes], "integer")
-    left = run.values.max() - run.values
+    left = values.max() - values
     above = left > 0
     layers: list[Line] = []
     legend = []
     bottom, heights = 0.0, (-1.0, 1.0)
     if above.any():
-        known = [*left[above], *([] if run.tolerance is None else [run.tolerance])]
+        known = [*left[above], *([] if tolerance is None else [tolerance])]
         bottom = min(known) / 6
         heights = (bottom / 2, max(known) * 2)
         layers.append(Line(passes, np.where(above, left, np.nan), look, "distance"))
         legend.append(("after a pass", look))
-        if run.tolerance is not None:
-            layers.insert(0, level_line(run.tolerance, ends, _TOLERANCE))
-            legend.append((f"tolerance: {run.tolerance:.2g} per row", _TOLERANCE))
+        if tolerance is not None:
+            layers.insert(0, level_line(tolerance, ends, LEVEL))
+            legend.append((f"tolerance: {tolerance:.2g} per row", LEVEL))
     at_best = passes[~above]
-    layers.append(Line(at_best, np.full(len(at_best), bottom), _END, "best"))
-    legend.append(("at the best value: 0", _END))
-    names = ("passes over the data", run.distance)
+    end = MARK | {"color": INK, "markerfacecolor": "white", "clip_on": False}
+    layers.append(Line(at_best, np.full(len(at_best), bottom), end, "best"))
+    legend.append(("at the best value: 0", end))
     scale = "log" if above.any() else "zero"
-    return Chart(layers, ends, heights, run.title, names, legend, [*run.notes], "integer", scale)
+    return Chart(
+        layers, ends, heights, title, ("passes over the data", name), legend, notes, "integer", scale
+    )
+
+
+def _passes_and_look(values: Array) -> tuple[Array, Look]:
+    """Return the numbers of passes, and the look of the line through them."""
+    marker = "o" if len(values) <= MAX_MARKS else ""
+    look = {"color": INK, "linewidth": 1.2, "markersize": 4, "marker": marker}
+    return np.arange(1, len(values) + 1), look
 
 
 def _is_sequence(model: Any) -> bool:
@@ -148,7 +129,7 @@ def _is_sequence(model: Any) -> bool:
     )
 
 
-def _run_of_values(values: Any) -> ShownPasses:
+def _chart_of_values(values: Any) -> Chart:
     array = numeric_array(values, "The sequence of values")
     if array.ndim != 1 or len(array) == 0:
         raise ValueError(
@@ -158,13 +139,12 @@ def _run_of_values(values: Any) -> ShownPasses:
     if np.iscomplexobj(array):
         raise TypeError("The sequence of values is complex: pass real numbers.")
     best = float(array.max())
-    notes = (f"The best value is {best:.6g}, after {_passes(int(array.argmax()) + 1)}.",)
-    return ShownPasses(
-        array, None, f"The values of {_passes(len(array))}", "distance to the best value", notes
-    )
+    note = f"The best value is {best:.6g}, after {_passes(int(array.argmax()) + 1)}."
+    title = f"The values of {_passes(len(array))}"
+    return _distance_chart(array, None, title, "distance to the best value", [note])
 
 
-def _run_of_model(model: Any) -> ShownPasses:
+def _chart_of_model(model: Any) -> Chart:
     if isinstance(model, SphericalMixture):
         raise TypeError(
             "A SphericalMixture comes from moments without passes of EM: fit a GaussianMixture, or pass the "
@@ -184,7 +164,11 @@ def _run_of_model(model: Any) -> ShownPasses:
     values = np.asarray(model.lower_bounds_, dtype=float)
     start, message = getattr(model, "start_", ""), getattr(model, "message_", "")
     if start == "stream":
-        return ShownPasses(values, None, "A mixture that follows a stream", "", (message,), True)
+        calls, look = _passes_and_look(values)
+        names = ("calls of partial_fit", "mean log-likelihood of a row")
+        title, legend = "A mixture that follows a stream", [("after a call", look)]
+        layers, ends = [Line(calls, values, look, "values")], (0.5, len(calls) + 0.5)
+        return Chart(layers, ends, limits(values), title, names, legend, [message], "integer")
     ended = "converged" if model.converged_ else "did not converge"
     title = f'EM from the start "{start}": {ended}' if start else f"EM {ended}"
     rows = getattr(model, "n_samples_seen_", 0)
@@ -196,9 +180,8 @@ def _run_of_model(model: Any) -> ShownPasses:
         remark = "The start had brought the mixture to the optimum; its passes are not shown."
     elif not model.converged_:
         remark = "The optimum is higher than the best value so far."
-    return ShownPasses(
-        values, tolerance or None, title, "distance to the best value, per row", (message, final, remark)
-    )
+    name = "distance to the best value, per row"
+    return _distance_chart(values, tolerance or None, title, name, [message, final, remark])
 
 
 def _passes(number: int) -> str:
@@ -286,8 +269,9 @@ def selection_chart(selection: Selection) -> Chart:
     ranked = sorted(
         (row for row in selection.table if row.is_fitted), key=lambda row: float(getattr(row, criterion))
     )
-    for row, look in zip([best, *(row for row in ranked if row is not best)], (_BEST, _NEXT), strict=False):
+    for row, colour in zip([best, *(row for row in ranked if row is not best)], (INK, GREY), strict=False):
         value = float(getattr(row, criterion))
+        look = _RING | {"color": colour}
         layers.append(Line(np.array([row.n_components]), np.array([value]), look))
         name = f"{row.n_components} {row.covariance_type}"
         legend.append(

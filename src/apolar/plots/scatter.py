@@ -10,12 +10,12 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.checks import check_integer, random_generator
+from apolar.estimator.fitted import NOISE_LABEL
 from apolar.mixture import SphericalMixture
 from apolar.plots.chart import (
     CHARACTERS,
     GREY,
     INK,
-    NOISE,
     PAPER,
     TEXT_SIZE,
     TITLE_SIZE,
@@ -111,8 +111,8 @@ def scatter_matrix(
     """
     need_matplotlib()
     table = TableView.of(X)
-    shown = chosen_columns(columns, table, feature_names)
-    values = table.numbers(shown.positions)
+    positions, names = chosen_columns(columns, table, feature_names)
+    values = table.numbers(positions)
     max_points = check_integer(max_points, "max_points", least=1)
     rng = random_generator(random_state)
     mixture, n_components = None, None
@@ -127,7 +127,7 @@ def scatter_matrix(
     groups = [clusters.numbers(len(values), is_true=is_true) for is_true in (True, False)]
     kept = kept_rows(values, groups, max_points, rng)
 
-    k = len(shown.positions)
+    k = len(positions)
     side = min(max(5.0 / k, SMALLEST_PANEL), LARGEST_PANEL)
     drawing: Any = figure
     if drawing is None:
@@ -137,8 +137,8 @@ def scatter_matrix(
     whole = getattr(drawing, "figure", None) or drawing
     if whole.get_layout_engine() is None:
         whole.set_layout_engine("constrained")
-    charts = matrix_charts(values, clusters, mixture, shown.positions, kept, side)
-    _draw_matrix(drawing, charts, shown.names)
+    charts = matrix_charts(values, clusters, mixture, positions, kept, side)
+    _draw_matrix(drawing, charts, names)
     caption = _caption(clusters, mixture is not None, k, len(kept), len(values))
     entries = clusters.legend() if k > 1 else clusters.legend()[: len(clusters.names) + 1]
     width = drawing.bbox.width / whole.dpi
@@ -161,7 +161,7 @@ def _are_components(predicted: Any, n_components: int) -> bool:
     labels = np.asarray(predicted)
     if labels.dtype.kind not in "iu" or labels.size == 0:
         return False
-    return bool(labels.min() >= NOISE and labels.max() < n_components)
+    return bool(labels.min() >= NOISE_LABEL and labels.max() < n_components)
 
 
 def matrix_charts(

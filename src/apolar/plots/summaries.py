@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,9 @@ from apolar.plots.chart import (
     DASHES,
     GREY,
     INK,
+    LEVEL,
+    MARK,
+    MAX_NAMES,
     Chart,
     Line,
     Look,
@@ -28,6 +30,7 @@ from apolar.plots.chart import (
     style,
 )
 from apolar.plots.mixtures import MixtureView
+from apolar.plots.table import check_names, column_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,12 +39,8 @@ __all__ = ["profile_chart", "profiles", "spectrum", "spectrum_chart"]
 
 # The part of the room of a column that its marks take.
 FILLED = 0.6
-MAX_EIGENVALUES = 40
 # The axis is logarithmic if the largest eigenvalue is this many times the smallest shown.
 WIDE = 50.0
-
-_BAND = {"color": GREY, "alpha": 0.3}
-_LEVEL = {"color": GREY, "linestyle": "--", "linewidth": 1.2}
 
 
 # --- profiles -----------------------------------------------------------------------------
@@ -96,8 +95,13 @@ def profiles(
     """
     need_matplotlib()
     mixture = MixtureView.of(model)
-    names = _names(model, feature_names, mixture.means.shape[1])
-    clusters = _cluster_names(class_names, len(mixture.weights))
+    r, m = mixture.means.shape
+    names = column_names(
+        m, feature_names, getattr(model, "feature_names_in_", None), things="columns of the model"
+    )
+    clusters = [f"cluster {number + 1}" for number in range(r)]
+    if class_names is not None:
+        clusters = check_names(class_names, r, "class_names", "components")
     max_columns = check_integer(max_columns, "max_columns", least=1)
     chart = profile_chart(mixture, names, clusters, max_columns, standardise=standardise)
     width = min(max(0.12 * (len(clusters) + 1) * len(chart.x_scale), 4.0), 9.0)
@@ -147,27 +151,6 @@ def profile_chart(
     return Chart(layers, ends, heights, "Profiles of the clusters", ("column", units), legend, notes, columns)
 
 
-def _names(model: Any, feature_names: Iterable[Any] | None, n_features: int) -> list[str]:
-    given = getattr(model, "feature_names_in_", None) if feature_names is None else feature_names
-    if given is None:
-        return [f"column {i}" for i in range(n_features)]
-    names = [str(name) for name in given]
-    if len(names) != n_features:
-        raise ValueError(
-            f"feature_names must name all {n_features} columns of the model; got {len(names)} names."
-        )
-    return names
-
-
-def _cluster_names(class_names: Iterable[Any] | None, n_components: int) -> list[str]:
-    if class_names is None:
-        return [f"cluster {number + 1}" for number in range(n_components)]
-    names = [str(name) for name in class_names]
-    if len(names) != n_components:
-        raise ValueError(f"class_names must name all {n_components} components; got {len(names)} names.")
-    return names
-
-
 # --- eigenvalues --------------------------------------------------------------------------
 
 
@@ -211,24 +194,7 @@ def spectrum(X: Any, *, n_components: int | None = None, ax: Axes | None = None)
     return draw_chart(spectrum_chart(X, n_components), ax)
 
 
-@dataclass(frozen=True, eq=False)
-class Eigenvalues:
-    """What is drawn: all eigenvalues, how many are signal, the level of the noise, title and note.
-
-    `signal` and `noise` name the two parts in the legend.
-    """
-
-    values: Array
-    n_signal: int
-    signal: str
-    noise: str
-    level: float | None
-    band: tuple[float, float] | None
-    title: str
-    note: str
-
-
-def _of_rows(X: Any, n_components: int | None) -> Eigenvalues:
+def _chart_of_rows(X: Any, n_components: int | None) -> Chart:
     count = X if isinstance(X, ComponentCount) else n_components_from_spectrum(X)
     values = count.spectrum
     n_signal = count.n_components - 1
@@ -252,7 +218,7 @@ def _of_rows(X: Any, n_components: int | None) -> Eigenvalues:
                 f"noise alone gives. {note}"
             )
     signal = "out of the noise" if n_components is None else "between components"
-    return Eigenvalues(values, n_signal, signal, "noise", level, band, title, note)
+    return _eigenvalue_chart(values, n_signal, (signal, "noise"), level, band, title, note)
 
 
 def _reading(count: ComponentCount) -> str:
@@ -275,7 +241,7 @@ def _reading(count: ComponentCount) -> str:
     )
 
 
-def _of_mixture(model: Any, n_components: int | None) -> Eigenvalues:
+def _chart_of_mixture(model: Any, n_components: int | None) -> Chart:
     mixture = MixtureView.of(model)
     values = np.maximum(np.linalg.eigvalsh(mixture.covariance)[::-1], 0.0)
     if not values[0] > 0:
@@ -296,7 +262,8 @@ def _of_mixture(model: Any, n_components: int | None) -> Eigenvalues:
     if not len(others):
         note += " There are more components than columns, and none is left for that."
     title = f"Eigenvalues of a mixture of {_components(r)}"
-    return Eigenvalues(values, n_signal, "span of the means", "the others", level, None, title, note)
+    names = ("span of the means", "the others")
+    return _eigenvalue_chart(values, n_signal, names, level, None, title, note)
 
 
 def _check_summary(n_components: Any, most: int, what: str) -> int:
@@ -316,46 +283,51 @@ def _components(number: int) -> str:
 def spectrum_chart(X: Any, n_components: int | None = None) -> Chart:
     """Return eigenvalues, those of the signal filled, and the level of the noise."""
     is_mixture = isinstance(X, SphericalMixture) or (hasattr(X, "covariance_type") and hasattr(X, "fit"))
-    eigenvalues = _of_mixture(X, n_components) if is_mixture else _of_rows(X, n_components)
-    n_signal, band, level = eigenvalues.n_signal, eigenvalues.band, eigenvalues.level
-    shown = eigenvalues.values[:MAX_EIGENVALUES]
+    return _chart_of_mixture(X, n_components) if is_mixture else _chart_of_rows(X, n_components)
+
+
+def _eigenvalue_chart(
+    values: Array,
+    n_signal: int,
+    parts: tuple[str, str],
+    level: float | None,
+    band: tuple[float, float] | None,
+    title: str,
+    note: str,
+) -> Chart:
+    """Return eigenvalues, of which the first are signal; `parts` names these and the others."""
+    shown = values[:MAX_NAMES]
     is_wide = bool(shown[0] > WIDE * shown[-1])
     known = [*shown, *([] if level is None else [level]), *(band or ())[1:]]
     ends = (0.4, len(shown) + 0.6)
     heights = (min(known) / 2, 1.6 * max(known)) if is_wide else (0.0, 1.08 * max(known))
     layers: list[Line] = []
+    grey = {"color": GREY, "alpha": 0.3}
     if band is not None:
         low = max(band[0], heights[0])
         x, y = np.array([ends[0], ends[1], ends[1], ends[0]]), np.array([low, low, band[1], band[1]])
-        layers.append(Line(x, y, _BAND, is_filled=True))
+        layers.append(Line(x, y, grey, is_filled=True))
     if level is not None:
-        layers.append(level_line(level, ends, _LEVEL))
-    n_noise = len(eigenvalues.values) - n_signal
+        layers.append(level_line(level, ends, LEVEL))
+    n = len(values)
     legend: list[tuple[str, Look]] = []
     for name, count, colour, part in (
-        (eigenvalues.signal, n_signal, INK, slice(0, n_signal)),
-        (eigenvalues.noise, n_noise, GREY, slice(n_signal, None)),
+        (parts[0], n_signal, INK, slice(0, n_signal)),
+        (parts[1], n - n_signal, GREY, slice(n_signal, None)),
     ):
         heads = shown[part]
         if len(heads):
-            face = colour if colour == INK else "white"
-            look = {
-                "marker": "o",
-                "color": colour,
-                "markerfacecolor": face,
-                "linestyle": "none",
-                "markersize": 6,
-            }
+            look = MARK | {"color": colour, "markerfacecolor": colour if colour == INK else "white"}
             x = np.arange(1, len(shown) + 1)[part]
             layers.append(stems(x, heights[0], heads, {"color": colour, "linewidth": 1.0}))
             layers.append(Line(x, heads, look))
             legend.append((f"{name} ({count})", look))
     if level is not None:
-        legend.append((f"mean of {eigenvalues.noise}: {level:.3g}", _LEVEL))
+        legend.append((f"mean of {parts[1]}: {level:.3g}", LEVEL))
     if band is not None:
-        look = {"linestyle": "-", "linewidth": 8, "solid_capstyle": "butt"} | _BAND
+        look = {"linestyle": "-", "linewidth": 8, "solid_capstyle": "butt"} | grey
         legend.append((f"noise alone: {band[0]:.3g} to {band[1]:.3g}", look))
-    n, notes = len(eigenvalues.values), [eigenvalues.note]
+    notes = [note]
     if len(shown) < n:
         notes.append(f"Shown: the largest {len(shown)} of {n} eigenvalues.")
     names = (
@@ -363,4 +335,4 @@ def spectrum_chart(X: Any, n_components: int | None = None) -> Chart:
         f"eigenvalue{' (logarithmic scale)' * is_wide}",
     )
     scale = "log" if is_wide else "number"
-    return Chart(layers, ends, heights, eigenvalues.title, names, legend, notes, "integer", scale)
+    return Chart(layers, ends, heights, title, names, legend, notes, "integer", scale)

@@ -12,7 +12,7 @@ from scipy import sparse
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, numeric_array
 
-__all__ = ["ShownColumns", "TableView", "chosen_columns"]
+__all__ = ["TableView", "check_names", "chosen_columns", "column_names"]
 
 # Columns that are shown unless the user says otherwise.
 N_COLUMNS = 5
@@ -83,16 +83,26 @@ class TableView:
         return values
 
 
-@dataclass(frozen=True)
-class ShownColumns:
-    """The columns that are shown: their numbers, and their names."""
+def check_names(names: Iterable[Any], number: int, parameter: str, things: str) -> list[str]:
+    """Return names as strings, one for each of so many things."""
+    strings = [str(name) for name in names]
+    if len(strings) != number:
+        raise ValueError(f"{parameter} must name all {number} {things}; got {len(strings)} names.")
+    return strings
 
-    positions: list[int]
-    names: list[str]
+
+def column_names(n_features: int, *sources: Iterable[Any] | None, things: str = "columns of X") -> list[str]:
+    """Return the names of all columns: the first of the sources that is given, or their numbers."""
+    for names in sources:
+        if names is not None:
+            return check_names(names, n_features, "feature_names", things)
+    return [f"column {i}" for i in range(n_features)]
 
 
-def chosen_columns(columns: Any, table: TableView, feature_names: Iterable[Any] | None) -> ShownColumns:
-    """Return the columns that the user asks for.
+def chosen_columns(
+    columns: Any, table: TableView, feature_names: Iterable[Any] | None
+) -> tuple[list[int], list[str]]:
+    """Return the columns that the user asks for: their numbers, and their names.
 
     Parameters
     ----------
@@ -103,12 +113,7 @@ def chosen_columns(columns: Any, table: TableView, feature_names: Iterable[Any] 
         The names of all columns; by default those of the table.
     """
     m = table.n_features
-    if feature_names is not None:
-        names = [str(name) for name in feature_names]
-        if len(names) != m:
-            raise ValueError(f"feature_names must name all {m} columns of X; got {len(names)} names.")
-    else:
-        names = table.names or [f"column {i}" for i in range(m)]
+    names = column_names(m, feature_names, table.names)
     if columns is None or (np.ndim(columns) == 0 and not isinstance(columns, str)):
         count = N_COLUMNS if columns is None else check_integer(columns, "columns", least=1)
         positions = list(range(min(count, m)))
@@ -117,7 +122,7 @@ def chosen_columns(columns: Any, table: TableView, feature_names: Iterable[Any] 
         positions = [_position(column, names) for column in given]
     if not positions:
         raise ValueError("columns is empty: name at least one column.")
-    return ShownColumns(positions, [names[i] for i in positions])
+    return positions, [names[i] for i in positions]
 
 
 def _position(column: Any, names: list[str]) -> int:

@@ -9,7 +9,8 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.checks import check_integer, random_generator
-from apolar.plots.chart import INK, NOISE, PAPER, Chart, draw_chart, limits, need_matplotlib
+from apolar.estimator.fitted import NOISE_LABEL
+from apolar.plots.chart import INK, PAPER, Chart, draw_chart, limits, need_matplotlib
 from apolar.plots.clusters import Clusters, cluster_points, kept_rows, numbered_clusters, posteriors_of
 from apolar.plots.mixtures import MixtureView
 from apolar.plots.table import TableView, chosen_columns
@@ -23,8 +24,6 @@ __all__ = ["row_chart", "uncertainty"]
 DOUBTFUL, UNDECIDED = 0.1, 0.5
 # How much larger the mark of the most uncertain row is than that of a certain one, in area.
 GROWTH = 6.0
-# Of the colours of rows that are not in doubt.
-CERTAIN_ALPHA = 0.5
 
 
 def uncertainty(
@@ -95,7 +94,7 @@ def uncertainty(
     plane, names = _plane(mixture, table, columns, feature_names)
     probabilities = posteriors_of(model, X)
     found = probabilities.argmax(axis=1)
-    found[found == len(mixture.weights)] = NOISE
+    found[found == len(mixture.weights)] = NOISE_LABEL
     doubt = 1 - probabilities.max(axis=1)
     clusters = numbered_clusters(labels, found, class_names, table.n_rows, len(mixture.weights))
     values = np.column_stack([plane, doubt]) if plane.shape[1] == 1 else plane
@@ -138,8 +137,8 @@ def row_chart(
     certain, doubtful = order[doubt[order] <= DOUBTFUL], order[doubt[order] > DOUBTFUL]
     numbers, wrong = clusters.numbers(len(values), is_true=False), clusters.wrong
     layers = [
-        *cluster_points(values, numbers, wrong, areas, certain, alpha=CERTAIN_ALPHA),
-        *cluster_points(values, numbers, wrong, areas, doubtful, alpha=1.0, edge=INK),
+        *cluster_points(values, numbers, wrong, areas, certain),
+        *cluster_points(values, numbers, wrong, areas, doubtful, edge=INK),
     ]
     legend = [entry for entry in clusters.legend() if not entry[0].endswith("(0)")]
     n_doubtful = int(np.count_nonzero(doubt > DOUBTFUL))
@@ -175,14 +174,14 @@ def _plane(
     if columns is None or is_pca:
         # In the order of the table, so that the picture does not turn with the last digit.
         columns = mixture.separating_columns(2)
-    shown = chosen_columns(columns, table, feature_names)
-    if len(shown.positions) > 2:
+    positions, shown = chosen_columns(columns, table, feature_names)
+    if len(positions) > 2:
         raise ValueError(
-            f"columns are {len(shown.positions)}, and a plane has two: name one or two, or pass 'pca' for "
+            f"columns are {len(positions)}, and a plane has two: name one or two, or pass 'pca' for "
             "principal axes."
         )
-    name, other = (*shown.names, "uncertainty")[:2]
-    return table.numbers(shown.positions), (name, other)
+    name, other = (*shown, "uncertainty")[:2]
+    return table.numbers(positions), (name, other)
 
 
 def _notes(doubt: Array, n_shown: int, n_choices: int) -> list[str]:

@@ -34,9 +34,6 @@ from apolar.reports.scoring import (
 from apolar.scores import FitSummary, adjusted_rand_index, error_rate, match_labels
 from apolar.selection import Selection
 
-MAX_COMPONENTS = 9
-"""The largest number of components that is tried, unless others are given."""
-
 # In place of the cluster of a class that none matches.
 UNMATCHED = -2
 

@@ -20,7 +20,8 @@ from apolar.estimator import GaussianMixture
 from apolar.estimator.fitted import NOISE_LABEL
 from apolar.mixture.families import family
 from apolar.plots.chart import need_matplotlib
-from apolar.plots.table import TableView
+from apolar.plots.clusters import label_column
+from apolar.plots.table import TableView, column_names
 from apolar.reports.analysis import Analysis, describe
 from apolar.reports.limits import LIMITS
 from apolar.reports.listed_rows import doubtful_rows, is_doubtful, is_outlying, labels_link, outlying_rows
@@ -267,11 +268,7 @@ def report(
     table = TableView.of(X)
     names = _names(model, table, feature_names)
     rows = _rows(X, table)
-    classes = None if labels is None else np.asarray(labels)
-    if classes is not None and classes.shape != (len(rows),):
-        raise ValueError(
-            f"labels must have one entry for each of the {len(rows)} rows of X; got shape {classes.shape}."
-        )
+    classes = None if labels is None else label_column(labels, "labels", len(rows))
     from apolar import __version__
 
     analysis = describe(model, rows, names, labels=classes)
@@ -307,14 +304,7 @@ def _names(model: GaussianMixture, table: TableView, feature_names: Iterable[Any
             "The columns of X are not those of the fit, or in another order: pass "
             "X[list(model.feature_names_in_)]."
         )
-    if feature_names is not None:
-        names = [str(name) for name in feature_names]
-        if len(names) != m:
-            raise ValueError(f"feature_names must name all {m} columns of X; got {len(names)} names.")
-        return names
-    if table.names is not None:
-        return table.names
-    return [f"column {i}" for i in range(m)] if fitted is None else [str(name) for name in fitted]
+    return column_names(m, feature_names, table.names, fitted)
 
 
 def _rows(X: Any, table: TableView) -> Array:

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar.estimator.fitted import NOISE_LABEL
 from apolar.mixture.families import family
 from apolar.plots import chart
-from apolar.plots.chart import NOISE, Chart, Line, Look, Points
+from apolar.plots.chart import Chart, Line, Look, Points
 from apolar.plots.clusters import numbered_clusters
 from apolar.plots.curves import convergence_chart, selection_chart
 from apolar.plots.mixtures import ELLIPSES, MixtureView
@@ -189,9 +190,9 @@ def _with_rings(panel: Chart, shown: ShownRows, values: Array) -> Chart:
 def _row_legend(analysis: Analysis, shown: ShownRows, *, with_doubt: bool) -> list[tuple[str, str]]:
     legend = [(swatch(k), f"cluster {k + 1} ({count:,})") for k, count in enumerate(analysis.counts)]
     if analysis.has_noise:
-        legend.append((swatch(NOISE), f"noise ({analysis.n_noise:,})"))
+        legend.append((swatch(NOISE_LABEL), f"noise ({analysis.n_noise:,})"))
     n_doubtful = int(np.count_nonzero(is_doubtful(analysis)))
-    ring: Look = {"marker": "o", "markersize": 8, "linestyle": "none", "color": chart.PAPER}
+    ring: Look = chart.MARK | {"markersize": 8, "color": chart.PAPER}
     if with_doubt and n_doubtful:
         legend.append((_mark_of_look(ring | {"markeredgecolor": chart.INK}), f"in doubt ({n_doubtful:,})"))
     if shown.n_disagreeing:
@@ -209,7 +210,7 @@ def _row_legend(analysis: Analysis, shown: ShownRows, *, with_doubt: bool) -> li
 def swatch(cluster: int) -> str:
     """Return the mark of a cluster by its number from 0, or of noise by -1, as a small picture."""
     colour, marker = chart.style(cluster)
-    shape = _path(_marker_path(marker), FILLED if cluster != NOISE else 0.7 * SWATCH)
+    shape = _path(_marker_path(marker), FILLED if cluster != NOISE_LABEL else 0.7 * SWATCH)
     return _small_picture(SWATCH, f'<path d="{shape}" style="fill: {_colour(colour)}"/>', -SWATCH / 2)
 
 
