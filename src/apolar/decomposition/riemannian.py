@@ -30,6 +30,16 @@ class ManifoldPoint:
         Real.
     units : ndarray, shape (rank, n)
         Of unit norm, real.
+
+    Attributes
+    ----------
+    cost : float
+    tangents : ndarray, shape (rank + rank n, rank + rank (n - 1))
+        An orthonormal basis of the tangent space.
+    gradient : ndarray, shape (rank + rank (n - 1),)
+        The Riemannian gradient in the basis.
+    gradient_size : float
+        Its norm relative to the tensor; its part by each unit vector over the weight.
     """
 
     def __init__(self, tensor: Contractible, weights: Array, units: Array) -> None:
@@ -40,10 +50,22 @@ class ManifoldPoint:
         conjugate = self.vectors.conj()
         self.inner = conjugate @ self.vectors.T
         self.contracted = tensor.contract_all(conjugate, 1)
-        self.values = np.einsum("ij,ij->i", self.contracted, conjugate).real
+        values = np.einsum("ij,ij->i", self.contracted, conjugate).real
         powers = (self.inner**self.order).real
         self.half_square = 0.5 * tensor.norm() ** 2
-        self.cost = float(0.5 * weights @ powers @ weights - weights @ self.values + self.half_square)
+        self.cost = float(0.5 * weights @ powers @ weights - weights @ values + self.half_square)
+        # The derivative by conj(v_i), doubled: its real and imaginary parts are the Euclidean gradient.
+        pulls = (self.inner ** (self.order - 1) * weights) @ self.vectors - self.contracted
+        by_vector = self.order * weights[:, None] * pulls
+        self.by_unit = _packed(by_vector) if self.is_complex else by_vector
+        self.tangents = _tangent_basis(units)
+        by_weight = powers @ weights - values
+        self.gradient = self.tangents.T @ np.concatenate([by_weight, self.by_unit.ravel()])
+        along = self.gradient[len(weights) :].reshape(len(weights), -1)
+        relative = along / np.maximum(np.abs(weights), np.finfo(float).tiny)[:, None]
+        self.gradient_size = float(
+            np.hypot(np.linalg.norm(by_weight), np.linalg.norm(relative)) / tensor.norm()
+        )
 
     @classmethod
     def of(cls, tensor: Contractible, weights: Array, points: Array) -> ManifoldPoint:
@@ -53,44 +75,6 @@ class ManifoldPoint:
         # Phases of weights are moved into the vectors.
         turned = points * np.exp(1j * np.angle(weights) / tensor.order)[:, None]
         return cls(tensor, np.abs(weights), _packed(turned))
-
-    @cached_property
-    def tangents(self) -> Array:
-        """An orthonormal basis of the tangent space, shape (rank + rank n, rank + rank (n - 1)).
-
-        On each sphere the columns of the Householder reflection that sends the first axis to the unit
-        vector, but for the first.
-        """
-        rank, n = self.units.shape
-        mirrors = self.units.copy()
-        mirrors[:, 0] += np.where(self.units[:, 0] < 0, -1.0, 1.0)
-        squares = np.einsum("ij,ij->i", mirrors, mirrors)
-        reflections = np.eye(n) - 2 * np.einsum("ip,iq->ipq", mirrors / squares[:, None], mirrors)
-        return np.asarray(block_diag(np.eye(rank), *reflections[:, :, 1:]))
-
-    @cached_property
-    def euclidean_gradient(self) -> tuple[Array, Array]:
-        """The Euclidean gradient, shapes (rank,) and (rank, n)."""
-        w, v, d, z = self.weights, self.vectors, self.order, self.inner
-        by_vector = d * w[:, None] * ((z ** (d - 1) * w) @ v - self.contracted)
-        # The derivative by conj(v_i), doubled: its real and imaginary parts are the gradient.
-        return (z**d).real @ w - self.values, _packed(by_vector) if self.is_complex else by_vector
-
-    @cached_property
-    def gradient(self) -> Array:
-        """The Riemannian gradient in the basis, shape (rank + rank (n - 1),)."""
-        by_weight, by_unit = self.euclidean_gradient
-        return np.asarray(self.tangents.T @ np.concatenate([by_weight, by_unit.ravel()]))
-
-    @cached_property
-    def gradient_size(self) -> float:
-        """The norm of the gradient relative to the tensor; its part by each unit vector over the weight."""
-        rank = len(self.weights)
-        by_unit = self.gradient[rank:].reshape(rank, -1)
-        relative = by_unit / np.maximum(np.abs(self.weights), np.finfo(float).tiny)[:, None]
-        return float(np.hypot(np.linalg.norm(self.gradient[:rank]), np.linalg.norm(relative))) / (
-            self.tensor.norm()
-        )
 
     @cached_property
     def hessian(self) -> Array:
@@ -119,7 +103,7 @@ class ManifoldPoint:
             contracted = self.tensor.contract_all(v.conj(), 2)[:, product_positions(m, 1, 1)]
             powers = np.einsum("jl,lp,lq->jpq", low * w, v, v, optimize=True)
             antilinear[each, :, each, :] = w[:, None, None] * (d * (d - 1) * (powers - contracted))
-            normal = np.einsum("ij,ij->i", self.units, self.euclidean_gradient[1])
+            normal = np.einsum("ij,ij->i", self.units, self.by_unit)
         vv = linear + antilinear
         if self.is_complex:
             # Columns: the images of real directions, and of imaginary ones.
@@ -145,6 +129,20 @@ class ManifoldPoint:
         by_weight, by_unit = np.split(self.tangents @ step, [len(self.weights)])
         units = unit_rows(self.units + by_unit.reshape(self.units.shape))
         return ManifoldPoint(self.tensor, self.weights + by_weight, units)
+
+
+def _tangent_basis(units: Array) -> Array:
+    """Return an orthonormal basis of the space tangent to weights and unit vectors.
+
+    On each sphere the columns of the Householder reflection that sends the first axis to the unit vector, but
+    for the first.
+    """
+    rank, n = units.shape
+    mirrors = units.copy()
+    mirrors[:, 0] += np.where(units[:, 0] < 0, -1.0, 1.0)
+    squares = np.einsum("ij,ij->i", mirrors, mirrors)
+    reflections = np.eye(n) - 2 * np.einsum("ip,iq->ipq", mirrors / squares[:, None], mirrors)
+    return np.asarray(block_diag(np.eye(rank), *reflections[:, :, 1:]))
 
 
 def _packed(vectors: Array) -> Array:
