@@ -70,7 +70,7 @@ def iris():
     names = [f"{name}_in_centimetres" for name in flowers.feature_names]
     labels = np.array(flowers.target_names)[flowers.target]
     analysis = analyse(flowers.data, names, [2, 3], labels=labels, standardise=True, seed=0)
-    provenance = Provenance("iris.csv", "apolar fit iris.csv -k 2-3 " + "--long " * 30, 0, "0.1.0")
+    provenance = Provenance("iris.csv", "apolar fit iris.csv -k 2-3 " + "--long " * 30, 0)
     return analysis, report_page(analysis, flowers.data, provenance)
 
 
@@ -83,7 +83,7 @@ def many():
     names = [f"measurement_number_{i}" for i in range(7)]
     labels = np.append(np.repeat([f"class number {i}" for i in range(12)], 25), ["other"] * 30)
     analysis = analyse(X, names, 12, covariance_type="spherical", labels=labels, noise=True, seed=0)
-    return analysis, report_page(analysis, X, Provenance("many.csv", "apolar fit many.csv", 0, "0.1.0"))
+    return analysis, report_page(analysis, X, Provenance("many.csv", "apolar fit many.csv", 0))
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +192,7 @@ def test_a_hostile_page_runs_nothing_and_asks_for_nothing(tmp_path):
     labels = np.array(["<img src=x onerror=alert(1)>", "</title></svg><b>", "c"])[iris.target]
     analysis = analyse(iris.data, names, 3, labels=labels, seed=0)
     page = tmp_path / "report.html"
-    page.write_text(report_page(analysis, iris.data, Provenance(f"{HOSTILE}.csv", HOSTILE, 0, "0.1.0")))
+    page.write_text(report_page(analysis, iris.data, Provenance(f"{HOSTILE}.csv", HOSTILE, 0)))
     log = tmp_path / "net.json"
     logging = "--enable-logging=stderr", "--v=0", f"--log-net-log={log}"
     result = run_browser(page, tmp_path, *logging, "--virtual-time-budget=2000", "--dump-dom")

@@ -41,7 +41,7 @@ def hostile():
     names = [HOSTILE, '" onload="alert(1)', "{{ 7 * 7 }}", "$x^2$ & <b>"]
     labels = np.array(["<img src=x onerror=alert(1)>", "b", "c"])[iris.target]
     analysis = analyse(iris.data, names, [2, 3], labels=labels, covariance_type="full", seed=0)
-    provenance = Provenance(f"{HOSTILE}.csv", f"apolar fit '{HOSTILE}.csv' -k 2-3", 0, "0.1.0", 2, (HOSTILE,))
+    provenance = Provenance(f"{HOSTILE}.csv", f"apolar fit '{HOSTILE}.csv' -k 2-3", 0, 2, (HOSTILE,))
     return report_page(analysis, iris.data, provenance)
 
 
@@ -50,9 +50,7 @@ def plain():
     X, labels = apolar.datasets.make_example(1, 1000, random_state=0)
     names = [f"x{i}" for i in range(6)]
     analysis = analyse(X, names, 4, covariance_type="spherical", labels=labels, seed=0)
-    return analysis, report_page(
-        analysis, X, Provenance("example.csv", "apolar fit example.csv -k 4", 0, "0.1.0")
-    )
+    return analysis, report_page(analysis, X, Provenance("example.csv", "apolar fit example.csv -k 4", 0))
 
 
 def test_names_are_text(hostile):
@@ -146,7 +144,7 @@ def test_a_large_table_gives_a_small_page():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((60_000, 8)), rng.standard_normal((60_000, 8)) + 4])
     analysis = analyse(X, [f"x{i}" for i in range(8)], 2, covariance_type="diag", seed=0)
-    html = report_page(analysis, X, Provenance("big.csv", "apolar fit big.csv -k 2", 0, "0.1.0"))
+    html = report_page(analysis, X, Provenance("big.csv", "apolar fit big.csv -k 2", 0))
     assert len(html) < 2_000_000
 
 
@@ -154,8 +152,8 @@ def test_many_columns_and_one_column():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((60, 50)), rng.standard_normal((60, 50)) + 2])
     analysis = analyse(X, [f"column number {i}" for i in range(50)], 2, covariance_type="spherical", seed=0)
-    html = report_page(analysis, X, Provenance("wide.csv", "apolar fit wide.csv -k 2", 0, "0.1.0"))
+    html = report_page(analysis, X, Provenance("wide.csv", "apolar fit wide.csv -k 2", 0))
     assert "20 more columns are in the model file." in html
     thin = analyse(X[:, :1], ["x"], 2, covariance_type="full", seed=0)
-    html = report_page(thin, X[:, :1], Provenance("thin.csv", "apolar fit thin.csv -k 2", 0, "0.1.0"))
+    html = report_page(thin, X[:, :1], Provenance("thin.csv", "apolar fit thin.csv -k 2", 0))
     assert "2 clusters in 120 rows" in html

@@ -172,14 +172,12 @@ def fit(
 
 def provenance(table: TableFile, seed: int, *notes: str) -> Provenance:
     """Return what a page says about how it was made."""
-    from apolar import __version__
     from apolar.reports import Provenance
 
     return Provenance(
         table.source,
         shlex.join(["apolar", *sys.argv[1:]]),
         seed,
-        __version__,
         table.n_dropped,
         notes=(*table.notes, *notes),
         row_numbers=table.row_numbers,

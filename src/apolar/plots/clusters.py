@@ -17,7 +17,15 @@ from apolar.plots.chart import GREY, INK, WRONG, Look, Points, cluster_kind, sty
 from apolar.plots.table import TableView
 from apolar.scores import match_labels
 
-__all__ = ["Clusters", "cluster_points", "kept_rows", "label_column", "numbered_clusters", "posteriors_of"]
+__all__ = [
+    "Clusters",
+    "cluster_points",
+    "kept_rows",
+    "label_column",
+    "most_probable",
+    "numbered_clusters",
+    "posteriors_of",
+]
 
 # A small cluster keeps this many points where rows are left out.
 MIN_POINTS = 50
@@ -313,3 +321,9 @@ def posteriors_of(model: Any, X: Any) -> Array:
     if getattr(model, "noise_box_", None) is None:
         return posteriors
     return np.column_stack([posteriors, np.maximum(1 - posteriors.sum(axis=1), 0)])
+
+
+def most_probable(probabilities: Array, n_components: int) -> Array:
+    """Return the most probable component of each row, -1 where that is noise."""
+    labels = probabilities.argmax(axis=1)
+    return np.where(labels < n_components, labels, NOISE_LABEL)

@@ -24,7 +24,6 @@ from apolar.plots.chart import (
     draw_chart,
     level_line,
     limits,
-    need_matplotlib,
 )
 from apolar.scores import criterion_title
 
@@ -224,7 +223,6 @@ def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
     >>> ax.get_ylabel()
     'BIC (lower is better)'
     """
-    need_matplotlib()
     from apolar.selection import Selection
 
     if not isinstance(selection, Selection):

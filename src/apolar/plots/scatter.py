@@ -11,7 +11,6 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.checks import check_integer, random_generator
 from apolar.estimator.fitted import NOISE_LABEL
-from apolar.mixture import SphericalMixture
 from apolar.plots.chart import (
     CHARACTERS,
     GREY,
@@ -31,7 +30,14 @@ from apolar.plots.chart import (
     wrap_text,
     write,
 )
-from apolar.plots.clusters import Clusters, cluster_points, kept_rows, numbered_clusters, posteriors_of
+from apolar.plots.clusters import (
+    Clusters,
+    cluster_points,
+    kept_rows,
+    most_probable,
+    numbered_clusters,
+    posteriors_of,
+)
 from apolar.plots.mixtures import ELLIPSES, MixtureView
 from apolar.plots.table import TableView, chosen_columns
 
@@ -120,9 +126,8 @@ def scatter_matrix(
         mixture = MixtureView.of(model).check_columns(table.n_features)
         if predicted is None or (labels is None and _are_components(predicted, len(mixture.means))):
             n_components = len(mixture.means)
-        if predicted is None and (isinstance(model, SphericalMixture) or hasattr(model, "predict")):
-            is_spherical = isinstance(model, SphericalMixture)
-            predicted = posteriors_of(model, X).argmax(axis=1) if is_spherical else model.predict(X)
+        if predicted is None:
+            predicted = most_probable(posteriors_of(model, X), len(mixture.means))
     clusters = numbered_clusters(labels, predicted, class_names, len(values), n_components)
     groups = [clusters.numbers(len(values), is_true=is_true) for is_true in (True, False)]
     kept = kept_rows(values, groups, max_points, rng)

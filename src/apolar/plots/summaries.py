@@ -25,7 +25,6 @@ from apolar.plots.chart import (
     draw_chart,
     level_line,
     limits,
-    need_matplotlib,
     stems,
     style,
 )
@@ -93,7 +92,6 @@ def profiles(
     >>> [text.get_text()[: len("cluster 1")] for text in ax.get_legend().get_texts()]
     ['cluster 1', 'cluster 2', 'cluster 3']
     """
-    need_matplotlib()
     mixture = MixtureView.of(model)
     r, m = mixture.means.shape
     names = column_names(

@@ -9,9 +9,15 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.checks import check_integer, random_generator
-from apolar.estimator.fitted import NOISE_LABEL
-from apolar.plots.chart import INK, PAPER, Chart, draw_chart, limits, need_matplotlib
-from apolar.plots.clusters import Clusters, cluster_points, kept_rows, numbered_clusters, posteriors_of
+from apolar.plots.chart import INK, PAPER, Chart, draw_chart, limits
+from apolar.plots.clusters import (
+    Clusters,
+    cluster_points,
+    kept_rows,
+    most_probable,
+    numbered_clusters,
+    posteriors_of,
+)
 from apolar.plots.mixtures import MixtureView
 from apolar.plots.table import TableView, chosen_columns
 
@@ -87,14 +93,12 @@ def uncertainty(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('petal_length', 'petal_width')
     """
-    need_matplotlib()
     table = TableView.of(X)
     mixture = MixtureView.of(model).check_columns(table.n_features)
     max_points, rng = check_integer(max_points, "max_points", least=1), random_generator(random_state)
     plane, names = _plane(mixture, table, columns, feature_names)
     probabilities = posteriors_of(model, X)
-    found = probabilities.argmax(axis=1)
-    found[found == len(mixture.weights)] = NOISE_LABEL
+    found = most_probable(probabilities, len(mixture.weights))
     doubt = 1 - probabilities.max(axis=1)
     clusters = numbered_clusters(labels, found, class_names, table.n_rows, len(mixture.weights))
     values = np.column_stack([plane, doubt]) if plane.shape[1] == 1 else plane

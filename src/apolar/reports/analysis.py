@@ -49,9 +49,8 @@ class KnownClasses:
     codes : ndarray of int, shape (n_samples,)
         -1 where the class is not known.
     ari, error_rate : float
-    counts : ndarray of int, shape (n_classes, n_components)
-    noise_counts : ndarray of int, shape (n_classes,)
-        Rows of each class that are noise, which counts as one more cluster.
+    counts : ndarray of int, shape (n_classes, n_components + 1)
+        Rows of each class in each cluster; noise counts as one more, the last.
     n_unknown : int
         Rows without a class; they do not count.
     matched : ndarray of int, shape (n_classes,)
@@ -63,7 +62,6 @@ class KnownClasses:
     ari: float
     error_rate: float
     counts: Array
-    noise_counts: Array
     n_unknown: int
     matched: Array
 
@@ -77,11 +75,10 @@ def compare_classes(labels: Any, predicted: Array, n_components: int) -> KnownCl
     names, known_codes = np.unique(strings[known], return_inverse=True)
     codes = np.full(len(strings), -1)
     codes[known] = known_codes
-    counts = np.zeros((len(names), n_components), dtype=np.int64)
-    in_cluster = predicted[known] != NOISE_LABEL
-    np.add.at(counts, (known_codes[in_cluster], predicted[known][in_cluster]), 1)
-    noise_counts = np.bincount(known_codes[~in_cluster], minlength=len(names))
-    matched = match_labels(np.column_stack([counts, noise_counts]))
+    found = np.where(predicted[known] == NOISE_LABEL, n_components, predicted[known])
+    counts = np.zeros((len(names), n_components + 1), dtype=np.int64)
+    np.add.at(counts, (known_codes, found), 1)
+    matched = match_labels(counts)
     matched = np.where(matched < 0, UNMATCHED, np.where(matched < n_components, matched, NOISE_LABEL))
     return KnownClasses(
         tuple(names.tolist()),
@@ -89,7 +86,6 @@ def compare_classes(labels: Any, predicted: Array, n_components: int) -> KnownCl
         adjusted_rand_index(known_codes, predicted[known]),
         error_rate(known_codes, predicted[known]),
         counts,
-        noise_counts,
         int(np.count_nonzero(~known)),
         matched,
     )

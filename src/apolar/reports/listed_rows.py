@@ -176,7 +176,11 @@ def choose_rows(
         How many rows at most: the outermost, those in doubt, some of each cluster, then any.
     row_numbers : ndarray of int or None
     """
-    positions = _candidates(analysis)
+    # Of a large table only some rows are read: of every cluster, and outliers.
+    nothing, outliers = np.empty((analysis.n_rows, 0)), np.flatnonzero(analysis.outliers)
+    positions = kept_rows(
+        nothing, [analysis.predicted], LIMITS.sampled_rows, np.random.default_rng(0), before=outliers
+    )
     values = np.asarray(X[positions], dtype=float)
     if np.any(analysis.n_missing):
         values = np.asarray(nameless(analysis.model).impute(values))
@@ -185,9 +189,8 @@ def choose_rows(
     positions, values = positions[inside], values[inside]
     predicted, doubtful = analysis.predicted[positions], is_doubtful(analysis)[positions]
     order = np.argsort(-analysis.uncertainty[positions], kind="stable")
-    kept = kept_rows(
-        values[:, columns], [predicted], most, np.random.default_rng(0), before=order[doubtful[order]]
-    )
+    rng = np.random.default_rng(0)
+    kept = kept_rows(values[:, columns], [predicted], most, rng, before=order[doubtful[order]])
     wrong = _disagreeing(analysis)
     remarks = []
     if len(kept) + n_outside < analysis.n_rows:
@@ -211,21 +214,6 @@ def choose_rows(
         words,
         remarks,
     )
-
-
-def _candidates(analysis: Analysis) -> Array:
-    """Return rows to choose among: all if they are few, else some of every cluster."""
-    n_rows = analysis.n_rows
-    if n_rows <= LIMITS.sampled_rows:
-        return np.arange(n_rows)
-    rng = np.random.default_rng(0)
-    chosen = [rng.choice(n_rows, LIMITS.sampled_rows // 2, replace=False)]
-    n_clusters = len(analysis.model.weights_)
-    for cluster in range(n_clusters):
-        members = np.flatnonzero(analysis.predicted == cluster)
-        chosen.append(rng.permutation(members)[: max(50, LIMITS.sampled_rows // (4 * n_clusters))])
-    chosen.append(np.flatnonzero(analysis.outliers)[: LIMITS.sampled_rows // 10])
-    return np.unique(np.concatenate(chosen))
 
 
 def _inside(values: Array, outliers: Array) -> Array:

@@ -50,12 +50,8 @@ class Provenance:
     source : str
     command : str
     seed : int or None
-    version : str
-        Of apolar.
     n_dropped : int
         Rows left out because of missing values.
-    skipped : tuple of str
-        Columns that hold no numbers to cluster by.
     notes : tuple of str
         What was noticed about the columns and what was done, a sentence each.
     row_numbers : ndarray of int, shape (n_samples,), or None
@@ -69,9 +65,7 @@ class Provenance:
     source: str
     command: str
     seed: int | None
-    version: str
     n_dropped: int = 0
-    skipped: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     row_numbers: Array | None = None
     title: str = ""
@@ -142,7 +136,7 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
         labels_link=labels_link(analysis, numbers),
         matched=_matched_names(analysis),
         limits=LIMITS,
-        versions=_versions(provenance.version),
+        versions=_versions(),
         n_missing=int(analysis.n_missing.sum()),
     )
 
@@ -210,10 +204,12 @@ def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:
     return columns
 
 
-def _versions(version: str) -> str:
+def _versions() -> str:
+    from apolar import __version__
+
     names = ("numpy", "scipy", "scikit-learn")
     libraries = ", ".join(f"{name} {metadata.version(name)}" for name in names)
-    return f"apolar {version}, Python {platform.python_version()}, {libraries}"
+    return f"apolar {__version__}, Python {platform.python_version()}, {libraries}"
 
 
 def report(
@@ -269,8 +265,6 @@ def report(
     names = _names(model, table, feature_names)
     rows = _rows(X, table)
     classes = None if labels is None else label_column(labels, "labels", len(rows))
-    from apolar import __version__
-
     analysis = describe(model, rows, names, labels=classes)
     seed = model.random_state
     page = report_page(
@@ -280,7 +274,6 @@ def report(
             f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}",
             f"model = {model!r}\napolar.report(model, X, {os.fspath(path)!r})",
             int(seed) if isinstance(seed, int | np.integer) else None,
-            __version__,
             title=title or f"{len(model.weights_)} clusters of {len(rows):,} rows",
             is_python=True,
         ),

@@ -136,13 +136,13 @@ def _matrix(analysis: Analysis, X: Array, row_numbers: Array | None, mixture: Mi
     grid = matrix_charts(values, clusters, mixture, columns, np.arange(n), side)
     for i, j in np.argwhere(~np.eye(k, dtype=bool)).tolist():
         grid[i][j] = _with_rings(grid[i][j], shown, values[:, [j, i]])
-    caption = ["Colours and marks are clusters.", *shown.remarks, *([ELLIPSES] if k > 1 else [])]
+    remarks = ["Colours and marks are clusters.", *shown.remarks, *([ELLIPSES] if k > 1 else [])]
     words = shown.words if n_panels * n <= LIMITS.named_points else None
     alt = "Scatter-plot matrix of the columns that separate the clusters best."
     names = [analysis.names[i] for i in columns]
     svg, width = draw_svg(grid, (72 * side, 72 * side), "m", alt, words, names)
     legend = _row_legend(analysis, shown, with_doubt=False)
-    return PagePicture("The clusters", alt, " ".join(caption), svg, width, legend)
+    return PagePicture("The clusters", alt, " ".join(remarks), svg, width, legend)
 
 
 def _plane(analysis: Analysis, X: Array, row_numbers: Array | None, mixture: MixtureView) -> PagePicture:
@@ -210,8 +210,7 @@ def _row_legend(analysis: Analysis, shown: ShownRows, *, with_doubt: bool) -> li
 def swatch(cluster: int) -> str:
     """Return the mark of a cluster by its number from 0, or of noise by -1, as a small picture."""
     colour, marker = chart.style(cluster)
-    shape = _path(_marker_path(marker), FILLED if cluster != NOISE_LABEL else 0.7 * SWATCH)
-    return _small_picture(SWATCH, f'<path d="{shape}" style="fill: {_colour(colour)}"/>', -SWATCH / 2)
+    return _mark_of_look({"color": colour, "marker": marker, "linestyle": "none", "markeredgewidth": 0})
 
 
 def _mark_of_look(look: Look) -> str:
@@ -222,17 +221,12 @@ def _mark_of_look(look: Look) -> str:
         style = _line_style(look | {"linewidth": min(look["linewidth"], 6.0)})
         parts = f'<path d="M0 0H{_number(width)}" style="{style}"/>'
     if look.get("marker"):
-        shape = _path(_marker_path(look["marker"]), min(1.3 * look.get("markersize", 6.0), FILLED))
-        parts += (
-            f'<path d="{shape}" transform="translate({_number(width / 2)} 0)" style="{_marker_style(look)}"/>'
-        )
-    return _small_picture(width, parts)
-
-
-def _small_picture(width: float, inside: str, left: float = 0.0) -> str:
-    box = f"{_number(left)} -{_number(SWATCH / 2)} {_number(width)} {_number(SWATCH)}"
+        shape = _path(_marker_path(look["marker"]), min(1.3 * look.get("markersize", SWATCH), FILLED))
+        place = f"translate({_number(width / 2)} 0)"
+        parts += f'<path d="{shape}" transform="{place}" style="{_marker_style(look)}"/>'
+    box = f"0 -{_number(SWATCH / 2)} {_number(width)} {_number(SWATCH)}"
     size = f"width: {_number(width / SWATCH)}em"
-    return f'<svg class="mark" viewBox="{box}" style="{size}" aria-hidden="true">{inside}</svg>'
+    return f'<svg class="mark" viewBox="{box}" style="{size}" aria-hidden="true">{parts}</svg>'
 
 
 def _number(value: float) -> str:

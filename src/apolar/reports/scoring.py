@@ -14,12 +14,11 @@ from apolar._core.arrays import Array
 from apolar.data import open_rows
 from apolar.data.rows import Divided
 from apolar.estimator import GaussianMixture
-from apolar.estimator.fitted import NOISE_LABEL
 from apolar.estimator.marginals import OutlierRule
 from apolar.exceptions import ColumnError
 from apolar.mixture.conditional import FULL, min_distances
 from apolar.moments.covariance import is_constant, row_moments
-from apolar.plots.clusters import posteriors_of
+from apolar.plots.clusters import most_probable, posteriors_of
 from apolar.reports.limits import LIMITS
 from apolar.scores import CRITERIA, FitSummary
 from apolar.selection import Selection, select
@@ -86,8 +85,7 @@ def score_chunks(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL)
     for start in range(0, len(X), CHUNK):
         rows = np.asarray(X[start : start + CHUNK])
         posteriors, densities = posteriors_of(plain, rows), plain.score_samples(rows)
-        most_probable = posteriors.argmax(axis=1)
-        predicted = np.where(most_probable < len(model.weights_), most_probable, NOISE_LABEL)
+        predicted = most_probable(posteriors, len(model.weights_))
         outliers = rule(rows, densities, posteriors)
         far = np.flatnonzero(~(densities > LIMITS.min_density))
         if len(far):
