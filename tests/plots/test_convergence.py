@@ -9,15 +9,11 @@ import sklearn.mixture
 import apolar
 from apolar.plots import convergence
 from plots.reading import (
-    FAMILIES,
     blank,
-    check_drawn_into,
     check_texts,
-    fitted,
     legend,
     lines,
     note,
-    three_clusters,
 )
 
 X = np.random.default_rng(0).normal(size=(200, 2)) * [1, 2] + 2 * np.repeat([[0], [1]], 100, axis=0)
@@ -65,15 +61,6 @@ def test_a_run_that_did_not_converge():
     assert "increase max_iter" in note(axes)
     assert note(axes).endswith("The optimum is higher than the best value so far.")
     assert legend(axes) == ["after a pass", "at the best value: 0"]
-
-
-@pytest.mark.parametrize("kind", FAMILIES)
-def test_every_family(kind):
-    model = fitted(kind)
-    axes = convergence(model, ax=blank())
-    n_shown = np.count_nonzero(np.array(model.lower_bounds_) < max(model.lower_bounds_))
-    shown = lines(axes)["distance"].get_ydata() if n_shown else np.zeros(0)
-    assert np.count_nonzero(np.isfinite(shown)) == n_shown
 
 
 @pytest.mark.parametrize("values", [[-3.0, -2.0, -1.5], (-3, -2, -1), np.array([1.0, 3.0, 2.0])])
@@ -127,37 +114,3 @@ def test_the_mixture_of_scikit_learn_has_no_start_to_name():
     del model.lower_bounds_
     with pytest.raises(ValueError, match="keeps no lower_bounds_.*pass the values themselves"):
         convergence(model, ax=blank())
-
-
-def test_axes_can_be_given(model):
-    check_drawn_into(lambda ax: convergence(model, ax=ax))
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ([], "at least one; got shape \\(0,\\).*model.lower_bounds_"),
-        (np.eye(2), "one per pass.*got shape \\(2, 2\\)"),
-        ([1.0, np.nan], "NaN or infinity: remove"),
-        (apolar.GaussianMixture(2), "not fitted: call model.fit"),
-    ],
-)
-def test_errors_name_the_remedy(given, message):
-    with pytest.raises(ValueError, match=message):
-        convergence(given)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (apolar.datasets.example_mixture(1), "without passes of EM: fit a GaussianMixture"),
-        ("full", "must be a GaussianMixture or a sequence of numbers, not str"),
-        (["a"], "must hold numbers"),
-        ([1j], "complex"),
-    ],
-)
-def test_errors_of_type(given, message):
-    with pytest.raises(TypeError, match=message):
-        convergence(given)
-    with pytest.raises(TypeError, match="ax must be axes"):
-        convergence([1.0], ax=three_clusters)

@@ -8,7 +8,7 @@ from apolar.plots import scatter_matrix
 from apolar.plots.chart import COLOURS, GREY
 from apolar.plots.mixtures import MixtureView
 from mixtures import FAMILY_NAMES
-from plots.reading import colour_by_point, ellipses, panel, texts, three_clusters
+from plots.reading import ellipses, panel, texts, three_clusters
 
 
 def test_ellipses_of_a_spherical_mixture():
@@ -38,17 +38,6 @@ def test_outlines_of_every_family_are_two_standard_deviations_from_the_mean(kind
         np.testing.assert_allclose(np.einsum("ij,jk,ik->i", centred, inverse, centred), 4)
         # All around.
         assert np.linalg.norm(centred[:-1].mean(axis=0)) < 1e-9 * np.abs(centred).max()
-
-
-def test_each_ellipse_has_the_colour_of_the_points_around_it():
-    X, labels = three_clusters(m=3)
-    model = apolar.GaussianMixture(3, covariance_type="tied_spherical", random_state=0).fit(X)
-    figure = scatter_matrix(X, labels, model=model, columns=[0, 2])
-    below = colour_by_point(panel(figure, 1, 0))
-    for outline, colour in zip(*ellipses(panel(figure, 1, 0)), strict=True):
-        centre = outline[:-1].mean(axis=0)
-        nearest = min(below, key=lambda point, centre=centre: np.hypot(*np.subtract(point, centre)))
-        assert colour == below[nearest]
 
 
 def test_a_model_alone_gives_the_found_clusters():

@@ -12,7 +12,6 @@ from plots.reading import (
     FAMILIES,
     HOSTILE,
     blank,
-    check_drawn_into,
     check_texts,
     fitted,
     legend,
@@ -143,37 +142,7 @@ def test_names_do_not_overlap(n_columns):
     check_texts(axes)
 
 
-def test_axes_can_be_given():
-    check_drawn_into(lambda ax: profiles(fitted("tied"), ax=ax))
-
-
-@pytest.mark.parametrize(
-    ("model", "changes", "message"),
-    [
-        (apolar.GaussianMixture(2), {}, "not fitted: call model.fit"),
-        (
-            apolar.datasets.example_mixture(1),
-            {"feature_names": ["a"]},
-            "must name all 6 columns of the model; got 1",
-        ),
-        (apolar.datasets.example_mixture(1), {"max_columns": 0}, "max_columns must be at least 1"),
-    ],
-)
-def test_errors_name_the_remedy(model, changes, message):
-    with pytest.raises(ValueError, match=message):
-        profiles(model, **changes)
-
-
-def test_errors_of_type():
-    with pytest.raises(TypeError, match="must be a GaussianMixture or SphericalMixture, not ndarray"):
-        profiles(np.eye(3))
-    with pytest.raises(TypeError, match="ax must be axes"):
-        profiles(fitted(), ax=1)
-
-
 def test_clusters_have_the_names_given():
     model = apolar.SphericalMixture([0.6, 0.4], [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], [1.0, 2.0])
     ax = profiles(model, class_names=["cluster 1", "$x$"])
     assert legend(ax) == ["cluster 1 (weight 0.60)", "$x$ (weight 0.40)"]
-    with pytest.raises(ValueError, match="class_names must name all 2 components; got 1 names"):
-        profiles(model, class_names=["one"])

@@ -3,22 +3,14 @@
 import io
 
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
-import apolar
 from apolar.plots import scatter_matrix
 from apolar.plots.chart import COLOURS, GREY
 from plots.reading import colour_by_point, is_wrong_marker, panel, points, texts, three_clusters
 
 # --- panels and points --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("columns", "k"), [(None, 3), (1, 1), ([2, 0], 2)])
-def test_there_is_a_panel_for_each_pair_of_columns(columns, k):
-    X, labels = three_clusters(m=3)
-    assert len(scatter_matrix(X, labels, columns=columns).axes) == k * k
 
 
 def test_points_are_those_of_their_columns():
@@ -50,14 +42,6 @@ def test_a_column_has_the_same_limits_everywhere_and_ticks_are_outside_only():
             ):
                 assert any(text.get_visible() and text.get_text() for text in labels_of_ticks) == is_outer
     assert "1e8" in {text.get_text() for text in panel(figure, 2, 1).get_xticklabels()}
-
-
-def test_panels_on_the_diagonal_have_the_names_of_a_dataframe():
-    X, labels = three_clusters()
-    figure = scatter_matrix(
-        pd.DataFrame({"a": X[:, 0], "species": labels.astype(str), "b": X[:, 1]}), columns=["b", "a"]
-    )
-    assert [panel(figure, i, i).texts[0].get_text() for i in range(2)] == ["b", "a"]
 
 
 @pytest.mark.parametrize(
@@ -130,12 +114,6 @@ def test_without_labels_all_is_grey():
     assert texts(figure) == ([], "60 rows.")
 
 
-def test_names_of_classes_are_in_the_legend():
-    X, labels = three_clusters()
-    figure = scatter_matrix(X, labels, class_names=["setosa", "versicolor", "virginica"], columns=1)
-    assert texts(figure)[0] == ["setosa (30)", "versicolor (20)", "virginica (10)"]
-
-
 # --- many rows ----------------------------------------------------------------------------
 
 
@@ -157,13 +135,6 @@ def test_few_of_many_rows_are_shown_and_small_clusters_stay():
     assert colour_by_point(panel(again, 0, 1)) != colour_by_point(panel(figure, 0, 1))
 
 
-def test_never_more_points_than_asked_for():
-    X, labels = three_clusters(600)
-    figure = scatter_matrix(X, labels, labels[::-1], max_points=10)
-    for place in ((0, 1), (1, 0)):
-        assert len(points(panel(figure, *place))[0]) == 10
-
-
 def test_many_points_are_drawn_as_an_image():
     X, labels = three_clusters(1200)
     assert all(part.get_rasterized() for part in panel(scatter_matrix(X, labels), 0, 1).collections)
@@ -181,48 +152,3 @@ def test_the_same_call_gives_the_same_bytes():
 
 
 # --- errors -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"X": np.zeros(5)}, "two dimensions; got shape \\(5,\\).*Reshape"),
-        ({"X": np.zeros((0, 3)), "labels": None}, "X has no rows"),
-        ({"X": [[1.0, 2.0], [3.0]]}, "ragged"),
-        ({"X": np.full((60, 3), np.nan)}, "NaN or infinity: remove or replace"),
-        ({"X": np.ma.masked_equal(np.eye(60), 1)}, "masked"),
-        ({"columns": [0, 3]}, "no column 3: choose among 0 to 2"),
-        ({"columns": ["colour"]}, "no column 'colour': choose among 'column 0', 'column 1'"),
-        ({"columns": []}, "columns is empty"),
-        ({"columns": 0}, "columns must be at least 1"),
-        ({"feature_names": ["a"]}, "feature_names must name all 3 columns of X; got 1"),
-        ({"labels": [0, 1]}, "labels must have one entry for each of the 60 rows of X; got shape \\(2,\\)"),
-        ({"predicted": np.zeros((60, 1))}, "predicted must have one entry for each of the 60 rows"),
-        ({"class_names": ["a"]}, "class_names must have 3 names, for the labels 0, 1, 2"),
-        ({"class_names": {0: "a", 1: "b"}}, "class_names has no name for 2"),
-        ({"max_points": 0}, "max_points must be at least 1"),
-        ({"model": apolar.GaussianMixture(2)}, "not fitted: call model.fit"),
-        ({"model": apolar.datasets.example_mixture(1)}, "The model has 6 columns and X 3"),
-    ],
-)
-def test_errors_name_the_remedy(changes, message):
-    X, labels = three_clusters(m=3)
-    with pytest.raises(ValueError, match=message):
-        scatter_matrix(**({"X": X, "labels": labels} | changes))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"X": np.ones((60, 3)) * 1j}, "complex"),
-        ({"X": np.full((60, 2), "a")}, "must hold numbers.*columns="),
-        ({"columns": [1.5]}, "an integer"),
-        ({"columns": 2.5}, "an integer"),
-        ({"labels": np.array([0, "a", None] * 20, dtype=object)}, "labels mixes kinds.*str"),
-        ({"model": "full"}, "must be a GaussianMixture or SphericalMixture, not str"),
-    ],
-)
-def test_errors_of_type(changes, message):
-    X, labels = three_clusters(m=3)
-    with pytest.raises(TypeError, match=message):
-        scatter_matrix(**({"X": X, "labels": labels} | changes))

@@ -9,7 +9,7 @@ from matplotlib.colors import to_hex
 
 import apolar
 from apolar.plots import bic_curves
-from plots.reading import FAMILIES, blank, check_drawn_into, check_texts, legend, lines, note, three_clusters
+from plots.reading import FAMILIES, blank, check_texts, legend, lines, note, three_clusters
 
 
 @functools.cache
@@ -108,12 +108,3 @@ def test_a_single_candidate_can_be_shown():
     axes = bic_curves(chosen, ax=blank())
     assert axes.get_title() == "BIC of 1 candidate"
     assert legend(axes) == ["VVV", "lowest: 2 VVV"]
-
-
-def test_axes_can_be_given():
-    check_drawn_into(lambda ax: bic_curves(selection(), ax=ax))
-
-
-def test_errors_name_the_remedy():
-    with pytest.raises(TypeError, match=r"must be what apolar.select returns, not list: pass apolar.select"):
-        bic_curves([1, 2])

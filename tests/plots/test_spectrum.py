@@ -8,7 +8,7 @@ from matplotlib.colors import to_hex
 import apolar
 from apolar.plots import spectrum
 from apolar.plots.chart import INK
-from plots.reading import FAMILIES, blank, check_drawn_into, check_texts, fitted, legend, note
+from plots.reading import FAMILIES, blank, check_texts, fitted, legend, note
 
 
 @pytest.fixture(scope="module")
@@ -147,32 +147,3 @@ def test_more_components_than_columns_leave_no_noise():
     assert len(dots(axes)[1]) == 0
     assert legend(axes) == ["span of the means (1)"]
     assert "more components than columns" in note(axes)
-
-
-def test_axes_can_be_given(X):
-    check_drawn_into(lambda ax: spectrum(X, ax=ax))
-
-
-@pytest.mark.parametrize(
-    ("X", "changes", "message"),
-    [
-        (np.eye(5), {"n_components": 0}, "n_components must be at least 1"),
-        (np.eye(5), {"n_components": 6}, "n_components = 6 is more than.*4, .*ask for at most 4"),
-        (np.ones((5, 2)), {}, "All rows are equal"),
-        (np.full((5, 2), np.nan), {}, "NaN"),
-        (apolar.GaussianMixture(2), {}, "not fitted: call model.fit"),
-        (apolar.datasets.example_mixture(1), {"n_components": 7}, "ask for at most 6"),
-    ],
-)
-def test_errors_name_the_remedy(X, changes, message):
-    with pytest.raises(ValueError, match=message):
-        spectrum(X, **changes)
-
-
-def test_errors_of_type():
-    with pytest.raises(
-        TypeError, match="ax must be axes of matplotlib, not str: pass those of figure.subplots"
-    ):
-        spectrum(np.eye(5), ax="left")
-    with pytest.raises(TypeError, match="an integer"):
-        spectrum(np.eye(5), n_components=1.5)

@@ -1,8 +1,6 @@
 """Uncertain rows, read back from the axes."""
 
 import functools
-import io
-import pickle
 
 import numpy as np
 import pandas as pd
@@ -15,12 +13,8 @@ import apolar
 from apolar.plots import uncertainty
 from apolar.plots.chart import COLOURS, WRONG
 from plots.reading import (
-    FAMILIES,
-    HOSTILE,
     blank,
-    check_drawn_into,
     check_texts,
-    fitted,
     legend,
     note,
     three_clusters,
@@ -75,36 +69,6 @@ def test_points_are_larger_the_more_uncertain_they_are_and_have_the_colours_of_t
     check_texts(axes)
 
 
-def test_rows_in_doubt_have_a_rim():
-    X, _, model = overlapping()
-    doubt = dict(zip(map(tuple, X[:, [0, 3]].tolist()), doubts(X, model), strict=True))
-    for part in shown().collections:
-        is_doubtful = [doubt[tuple(point)] > 0.1 for point in part.get_offsets().tolist()]
-        assert all(is_doubtful) == any(is_doubtful) == (part.get_linewidths()[0] > 0)
-
-
-def test_clusters_differ_by_markers():
-    X, _, model = overlapping()
-    axes = shown()
-    counts = np.bincount(model.predict(X))
-    assert legend(axes)[:3] == [f"cluster {k + 1} ({count})" for k, count in enumerate(counts)]
-    shapes = {}
-    for part in axes.collections:
-        shapes.setdefault(part.get_gid(), set()).add(part.get_paths()[0].vertices.tobytes())
-    assert len(shapes) == 3
-    assert all(len(shape) == 1 for shape in shapes.values())
-    assert len(set.union(*shapes.values())) == 3
-
-
-def test_uncertain_rows_lie_on_top():
-    X, _, model = overlapping()
-    doubt = dict(zip(map(tuple, X[:, [0, 3]].tolist()), doubts(X, model), strict=True))
-    parts = [[doubt[tuple(point)] for point in part.get_offsets().tolist()] for part in shown().collections]
-    is_above = [min(part) > 0.1 for part in parts]
-    assert is_above == sorted(is_above)
-    assert all(part == sorted(part) for part in parts)
-
-
 def test_the_columns_are_those_in_which_means_differ_most():
     X, _, model = overlapping()
     axes = shown()
@@ -157,15 +121,6 @@ def test_wrong_rows_have_a_marker_of_their_own():
     check_texts(axes)
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
-def test_every_family(kind):
-    X, _ = three_clusters(m=4)
-    axes = uncertainty(fitted(kind), X * [1, 2, 3, 4], columns="pca", ax=blank())
-    assert len(drawn(axes)[0]) == 60
-    assert not any(part.get_rasterized() for part in axes.collections)
-    assert note(axes) == "Uncertainty above 0.1: 0 of 60 rows; above 0.5: 0."
-
-
 def test_a_spherical_mixture():
     mixture = apolar.datasets.example_mixture(2)
     X, _ = mixture.sample(400, 0)
@@ -203,28 +158,6 @@ def test_of_many_rows_the_most_uncertain_are_shown():
     assert not np.array_equal(drawn(other)[0], points)
 
 
-def test_names_of_users_are_shown_as_they_are():
-    X, _ = three_clusters(m=4)
-    axes = uncertainty(fitted(), X, feature_names=HOSTILE, columns=[0, 1])
-    assert axes.get_xlabel() == HOSTILE[0]
-    assert axes.get_ylabel() == HOSTILE[1]
-    check_texts(axes)
-    axes = uncertainty(fitted(), X * 1e7, feature_names=HOSTILE, columns=[0, 1])
-    assert axes.get_xlabel() == "$x$"
-
-
-def test_certain_rows_show_on_white():
-    X, _ = three_clusters(m=4)
-    axes = uncertainty(fitted(), X * [1, 2, 3, 4], ax=blank())
-    # On white, by their alpha: the darkest of the three parts tells them from the ground.
-    assert all(1 - colour[3] * (1 - min(colour[:3])) < 0.75 for colour in drawn(axes)[2])
-
-
-def test_axes_can_be_given():
-    X, labels, model = overlapping()
-    check_drawn_into(lambda ax: uncertainty(model, X, labels=labels, ax=ax))
-
-
 def test_layouts_make_room_for_what_is_around_given_axes():
     X, _, model = overlapping()
     figure = Figure(figsize=(8, 4), dpi=50, layout="constrained")
@@ -235,37 +168,13 @@ def test_layouts_make_room_for_what_is_around_given_axes():
     assert left.get_tightbbox().x1 < right.get_tightbbox().x0
 
 
-def test_the_same_call_gives_the_same_bytes_also_through_pickle():
+def test_rows_in_doubt_have_a_rim_and_lie_on_top():
     X, _, model = overlapping()
-    pictures = [io.BytesIO(), io.BytesIO()]
-    uncertainty(model, X, max_points=200).figure.savefig(pictures[0], dpi=30)
-    again = pickle.loads(pickle.dumps(uncertainty(model, X, max_points=200)))
-    again.figure.savefig(pictures[1], dpi=30)
-    assert pictures[0].getvalue() == pictures[1].getvalue()
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"columns": [0, 1, 2]}, "columns are 3, and a plane has two: name one or two, or pass 'pca'"),
-        ({"columns": [0, 9]}, "no column 9: choose among 0 to 3"),
-        ({"columns": "colour"}, "no column 'colour': choose among"),
-        ({"labels": [0]}, "labels must have one entry for each of the 60 rows"),
-        ({"feature_names": ["a"]}, "feature_names must name all 4 columns"),
-        ({"X": np.ones((60, 3))}, "The model has 4 columns and X 3: pass the X of the fit"),
-        ({"max_points": 0}, "max_points must be at least 1"),
-        ({"model": apolar.GaussianMixture(2)}, "not fitted: call model.fit"),
-    ],
-)
-def test_errors_name_the_remedy(changes, message):
-    X, _ = three_clusters(m=4)
-    with pytest.raises(ValueError, match=message):
-        uncertainty(**({"model": fitted(), "X": X} | changes))
-
-
-def test_errors_of_type():
-    X, _ = three_clusters(m=4)
-    with pytest.raises(TypeError, match="must be a GaussianMixture or SphericalMixture, not int"):
-        uncertainty(3, X)
-    with pytest.raises(TypeError, match="ax must be axes of matplotlib, not Figure"):
-        uncertainty(fitted(), X, ax=Figure())
+    doubt = dict(zip(map(tuple, X[:, [0, 3]].tolist()), doubts(X, model), strict=True))
+    is_above = []
+    for part in shown().collections:
+        doubts_of_part = [doubt[tuple(point)] for point in part.get_offsets().tolist()]
+        assert doubts_of_part == sorted(doubts_of_part)
+        is_above.append(doubts_of_part[0] > 0.1)
+        assert is_above[-1] == (doubts_of_part[-1] > 0.1) == (part.get_linewidths()[0] > 0)
+    assert is_above == sorted(is_above)

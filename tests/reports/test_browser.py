@@ -1,7 +1,6 @@
 """The page in a real browser: colours and numbers across it, in dark, on a phone, and printed."""
 
 import re
-from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -162,13 +161,6 @@ def test_numbers_are_the_same_in_all_places(request, light, name):
     assert any(f"in doubt ({n_doubtful})" in legend for legend in found["legends"]) == (n_doubtful > 0)
 
 
-def test_there_is_one_bic(iris, light):
-    bic = f"{iris[0].likelihood.criteria['bic']:.2f}"
-    assert f"{bic} (lower is better)" in light["iris"]["bic"]
-    assert light["iris"]["candidates"][2] == bic
-    assert f"BIC, {iris[0].likelihood.criteria['bic']:.1f}, " in light["iris"]["choice"][0]
-
-
 @pytest.mark.parametrize("name", ["iris_phone", "many_phone"])
 def test_a_phone_needs_no_scrolling_sideways(light, name):
     assert light[name]["window"] == 420
@@ -192,17 +184,6 @@ def test_points_say_what_they_are(iris, light):
         assert any(line.startswith(start) for title in titles for line in title.split("\n")), start
     named = {line.partition(":")[0] for title in titles for line in title.split("\n")}
     assert len(named) > 140
-
-
-def test_labels_can_be_saved(iris, light):
-    head, _, text = light["iris"]["download"].partition(",")
-    assert head == "data:text/csv;charset=utf-8"
-    lines = unquote(text).splitlines()
-    assert lines[0] == "row,cluster,probability"
-    saved = np.array([line.split(",") for line in lines[1:]], dtype=float)
-    np.testing.assert_array_equal(saved[:, 0], np.arange(150) + 1)
-    np.testing.assert_array_equal(saved[:, 1], iris[0].predicted + 1)
-    np.testing.assert_allclose(saved[:, 2], 1 - iris[0].uncertainty, rtol=1e-5)
 
 
 def test_a_hostile_page_runs_nothing_and_asks_for_nothing(tmp_path):

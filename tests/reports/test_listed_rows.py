@@ -82,7 +82,12 @@ def test_outliers_say_where_they_are(flowers):
 
 def test_labels_of_few_rows_are_on_the_page_and_of_many_are_not(flowers, monkeypatch):
     _, analysis = flowers
-    text = unquote(labels_link(analysis, None).partition(",")[2])
-    assert text.splitlines()[1].startswith(f"1,{analysis.predicted[0] + 1},")
+    head, _, text = labels_link(analysis, None).partition(",")
+    assert head == "data:text/csv;charset=utf-8"
+    first, *lines = unquote(text).splitlines()
+    assert first == "row,cluster,probability"
+    saved = np.array([line.split(",") for line in lines], dtype=float)
+    np.testing.assert_array_equal(saved[:, :2], np.column_stack([np.arange(150), analysis.predicted]) + 1)
+    np.testing.assert_allclose(saved[:, 2], 1 - analysis.uncertainty, rtol=1e-5)
     monkeypatch.setattr("apolar.reports.listed_rows.LIMITS", replace(LIMITS, labelled_rows=149))
     assert labels_link(analysis, None) == ""
