@@ -13,7 +13,7 @@ from apolar.em import kernel_block
 from apolar.em.problem import Problem
 from apolar.estimator.fitted import FittedState
 from apolar.mixture.families import family
-from apolar.search.moment_starts import whitened_spherical
+from apolar.search.moment_starts import whitened_mixture
 from benchmarks import large, problems
 
 N_ROWS, N_COLUMNS, N_COMPONENTS = 100_000_000, 16, 8
@@ -98,7 +98,7 @@ def predictions(model: apolar.GaussianMixture, X: Any) -> list[list[Any]]:
 def full_timings(X: Any, moments: Any) -> list[list[Any]]:
     """Return the times of steps, the fit and predictions with full covariances."""
     data = Problem(open_rows(X), family("full"))
-    start = whitened_spherical(data, moments, np.ones(N_COLUMNS))[None]
+    start = whitened_mixture(data, moments, np.ones(N_COLUMNS))[None]
     rows = [["step of EM, one kernel", *milliseconds(lambda: data.e_step(start))]]
     rows.append(
         ["step of EM, by chunks, without the kernel", *without_kernels(lambda: data.e_step(start), 3)]
@@ -118,10 +118,10 @@ def main() -> None:
     moments = apolar.mixture_from_moments(X, N_COMPONENTS)
     rows.append(["moment start", *milliseconds(lambda: apolar.mixture_from_moments(X, N_COMPONENTS))])
     data = Problem(open_rows(X), family("spherical"))
-    start = whitened_spherical(data, moments, np.ones(N_COLUMNS))[None]
+    start = whitened_mixture(data, moments, np.ones(N_COLUMNS))[None]
     rows.append(["step of EM, one kernel", *milliseconds(lambda: data.e_step(start))])
     diagonal = Problem(open_rows(X), family("diag"))
-    diagonal_start = whitened_spherical(diagonal, moments, np.ones(N_COLUMNS))[None]
+    diagonal_start = whitened_mixture(diagonal, moments, np.ones(N_COLUMNS))[None]
     rows.append(["step of EM, diagonal", *milliseconds(lambda: diagonal.e_step(diagonal_start))])
     rows.append(["step of EM, by chunks, without the kernel", *without_kernels(lambda: data.e_step(start))])
     parameters = [

@@ -30,7 +30,7 @@ from apolar.mixture.parameters import WhitenedParameters
 from apolar.recovery.from_moments import spherical_mixture
 from apolar.scores import adjusted_rand_index, majority_error_rate, mclust_bic
 from apolar.search.hierarchical import merge_tree
-from apolar.search.moment_starts import whitened_spherical
+from apolar.search.moment_starts import whitened_mixture
 from apolar.search.starts import best_of_short_runs, from_kmeans
 
 # EM as the paper ran it, with mclust: at most 100 iterations, until the log-likelihood changes by this much
@@ -227,7 +227,7 @@ def _default_fit(task: Task, seed: int) -> tuple[float, Array, SphericalMixture]
 
 def _after_a_step(data: Problem, mixture: SphericalMixture) -> WhitenedParameters:
     """Return the mixture after an E-step and an M-step: with which mclust's `em` begins."""
-    parameters = whitened_spherical(data, mixture, np.ones(data.n_features))
+    parameters = whitened_mixture(data, mixture, np.ones(data.n_features))
     with one_blas_thread():
         stats, _ = data.e_step(parameters[None])
     return SPHERICAL.m_step(stats[0], None)

@@ -271,9 +271,9 @@ def polish(tensor: SymmetricTensor, terms: Terms) -> Terms:
         return terms
     objective, largest = Objective(tensor, terms.signs, scale), 2.0 * np.sum(sizes)
     model = TermsModel(objective, terms.vectors / objective.unit)
-    model, _ = descend(model, max_iter=TUNING.polish_steps, tol=np.finfo(float).eps)
+    model, _ = descend(model, max_iter=TUNING.short_run, tol=np.finfo(float).eps)
     before = np.nan
-    for _ in range(TUNING.polish_steps):
+    for _ in range(TUNING.short_run):
         vectors = model.vectors * objective.unit
         residual = relative_residual(tensor, terms.signs, vectors)
         sizes = np.linalg.norm(vectors, axis=1) ** order

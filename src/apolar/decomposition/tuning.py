@@ -34,7 +34,7 @@ class Tuning:
     undetermined: float = 0.1
 
     # --- steps and starts
-    # Refinement steps before starts are compared.
+    # Refinement steps before starts are compared, and of exact terms to rounding.
     short_run: int = 60
     # The steps of a long run, as a multiple of max_iter.
     long_run: int = 5
@@ -42,8 +42,6 @@ class Tuning:
     few_starts: int = 3
     # Constrained starts that lead to the best terms before the search ends.
     enough_hits: int = 5
-    # Damped steps of the polish, and full ones.
-    polish_steps: int = 30
     # A round of random runs: a start, then hops from the best so far.
     round_of_starts: int = 20
 

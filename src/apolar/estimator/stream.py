@@ -32,7 +32,7 @@ from apolar.moments.sketch import MAX_SKETCH_COLUMNS, MomentSketch
 from apolar.recovery.family_mixtures import family_mixture
 from apolar.recovery.from_moments import spherical_mixture
 from apolar.search.given import requested_candidates
-from apolar.search.moment_starts import moment_method, whitened_mixture, whitened_spherical
+from apolar.search.moment_starts import moment_method, whitened_mixture
 from apolar.search.search import Candidates
 
 
@@ -258,7 +258,7 @@ def _mixture_of_moments(
     units = np.ones(batch.n_features)
     try:
         if method == "spherical":
-            return whitened_spherical(batch, spherical_mixture(sketch, n_components), units)
+            return whitened_mixture(batch, spherical_mixture(sketch, n_components), units)
         central, rng = sketch.central(), np.random.default_rng(0)
         return whitened_mixture(batch, family_mixture(central, n_components, method, rng), units)
     except (ValueError, np.linalg.LinAlgError):

@@ -16,7 +16,7 @@ from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, canonical_order
 from apolar.mixture.prior import Prior
 from apolar.search.candidates import start_candidates
-from apolar.search.moment_starts import whitened_spherical
+from apolar.search.moment_starts import whitened_mixture
 from apolar.search.search import Candidates
 
 # The least weight of a component of given parameters, in rows.
@@ -216,7 +216,7 @@ def requested_candidates(
                     f"What init_params returned has means of shape {shape}; n_components and X ask for "
                     f"{expected}."
                 )
-            return [Fit(whitened_spherical(data, answer, np.ones(data.n_features)), name)]
+            return [Fit(whitened_mixture(data, answer, np.ones(data.n_features)), name)]
         if hasattr(answer, "predict_proba"):
             answer = answer.predict_proba(X)
         return [Fit(assigned(answer, "What init_params returned", "a mixture"), name)]

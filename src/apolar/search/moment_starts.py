@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
 from apolar.data.rows import Divided
 from apolar.em.problem import Problem
-from apolar.em.whitening import diagonal_covariance
 from apolar.mixture import MomentMixture
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, batch
@@ -64,29 +64,7 @@ def from_moments(
     signal = signal_moments(
         rows, n_components - 1, None, np.random.default_rng(0), covariance, n_threads=source.threads
     )
-    return whitened_spherical(data, mixture_of_signal(signal, refine=refine), units)
-
-
-def whitened_spherical(data: Problem, mixture: MomentMixture, units: Array) -> WhitenedParameters:
-    """Return a spherical mixture of the data divided by `units` in whitened coordinates.
-
-    Parameters
-    ----------
-    data : Problem
-    mixture : MomentMixture
-    units : ndarray, shape (n_features,)
-        All the same where whitening is division by one number.
-
-    Returns
-    -------
-    parameters : WhitenedParameters
-    """
-    whitening, family = data.whitening, data.family
-    factors = (units[0], units, units[:, None])[whitening.matrix.ndim]
-    metric = diagonal_covariance(np.ones(data.n_features), whitening.matrix * factors)
-    covariances = family.from_spherical(mixture.variances, metric, mixture.weights)
-    means = whitening.transform(mixture.means * units)
-    return WhitenedParameters(mixture.weights.copy(), means, covariances)
+    return whitened_mixture(data, mixture_of_signal(signal, refine=refine), units)
 
 
 def from_moments_of_family(
@@ -147,33 +125,32 @@ def _mixture(data: Problem, n_components: int, method: str) -> WhitenedParameter
 
 
 def whitened_mixture(data: Problem, mixture: MomentMixture, units: Array) -> WhitenedParameters:
-    """Return a diagonal or tied mixture of the data divided by `units` as one of the family of the data.
+    """Return a mixture of the data divided by `units` as one of the family of the data.
 
     Parameters
     ----------
     data : Problem
     mixture : MomentMixture
+        Spherical, diagonal or tied; of the others, tied for matrices only, spherical for all families.
     units : ndarray, shape (n_features,)
+        All the same where the family is spherical.
 
     Returns
     -------
     parameters : WhitenedParameters
         In the whitened coordinates of the data.
     """
-    family, whitening = data.family, data.whitening
-    n_components = mixture.n_components
-    scale = units**2 if mixture.covariance_type == "diag" else np.outer(units, units)
-    covariances = mixture.covariances * scale
-    if mixture.covariance_type == "diag":
-        stored = _of_variances(family, covariances, mixture.weights)
+    family, whitening, weights = data.family, data.whitening, mixture.weights
+    scale = units**2
+    if mixture.covariance_type == "spherical":
+        unit = (np.mean(scale), scale, np.diag(scale))[family.n_axes]
+        stored = family.from_spherical(mixture.covariances, unit, weights)
+    elif mixture.covariance_type == "diag":
+        variances = mixture.covariances * scale
+        stored = weights @ variances if family.shares_covariance else variances
     else:
-        stored = family.repeated(covariances, n_components)
-    parameters = MixtureParameters(mixture.weights.copy(), mixture.means * units, stored)
+        stored = family.repeated(mixture.covariances * np.outer(units, units), len(weights))
+    parameters = MixtureParameters(weights.copy(), mixture.means * units, stored)
     inside = whitening.transform_parameters(parameters)
-    covariances = family.floored(family.projected(inside.covariances, inside.weights))
-    return WhitenedParameters(inside.weights, inside.means, covariances)
-
-
-def _of_variances(family: Family, variances: Array, weights: Array) -> Array:
-    """Return variances, shape (n_components, n_features), as covariances of an aligned family."""
-    return weights @ variances if family.shares_covariance else variances
+    covariances = family.floored(family.projected(inside.covariances, weights))
+    return replace(inside, covariances=covariances)

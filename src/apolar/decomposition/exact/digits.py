@@ -234,7 +234,7 @@ def _move(
 def _correct(terms: MovingTerms, goal: Array) -> MovingTerms | None:
     """Return terms that sum to the form, by Newton's steps, or None if these do not converge."""
     largest = np.abs(goal).max()
-    for _ in range(TUNING.polish_steps):
+    for _ in range(TUNING.short_run):
         residual = terms.residual(goal)
         sizes = np.abs(terms.weights)
         if not np.all(np.isfinite(sizes)) or sizes.min() < TUNING.nearly_exact * sizes.max():
