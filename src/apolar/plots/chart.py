@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -219,10 +220,15 @@ def write(text: Any, words: str) -> None:
 
 def need_matplotlib() -> None:
     """Raise an error that says what to install, if matplotlib is not there."""
+    need_library("Pictures", "matplotlib")
+
+
+def need_library(what: str, library: str) -> None:
+    """Raise an error that says what to install, if a library is not there."""
     try:
-        import matplotlib  # noqa: F401 - only whether it is there
+        import_module(library)
     except ImportError as error:
-        raise ImportError('Pictures need matplotlib: pip install "apolar[report]".') from error
+        raise ImportError(f'{what} need {library}: pip install "apolar[report]".') from error
 
 
 def file_bytes(figure: Any, kind: str, dpi: int) -> bytes:

@@ -45,6 +45,8 @@ class Clusters:
         One for each number; none if nothing is known.
     component_numbers : dict
         The number of each found label that can be that of a component.
+    groups : pair of ndarray of int, shape (n_rows,)
+        The clusters, true and found as far as both are known; all 0 if none is.
 
     Notes
     -----
@@ -55,17 +57,13 @@ class Clusters:
     found: Array | None
     names: list[str]
     component_numbers: dict[int, int]
-
-    def numbers(self, n_rows: int, *, is_true: bool) -> Array:
-        """Return the clusters, true or found as far as both are known; all 0 if none is."""
-        known = [codes for codes in (self.true, self.found) if codes is not None]
-        return known[0 if is_true else -1] if known else np.zeros(n_rows, dtype=np.intp)
+    groups: tuple[Array, Array]
 
     @property
     def wrong(self) -> Array:
         """Rows whose found cluster is not that of their class; rows that are called noise are in none."""
         if self.true is None or self.found is None:
-            return np.zeros(1, dtype=bool)
+            return np.zeros(len(self.groups[0]), dtype=bool)
         return (self.true != self.found) & (self.found != NOISE_LABEL)
 
     def component_colour(self, component: int) -> str:
@@ -144,7 +142,9 @@ def numbered_clusters(
             found, numbers = _renumber(found, true, len(values), len(names))
             others = _label_names(values[numbers >= len(names)], None, "cluster")
             names += [f"extra {name}" for name in others]
-    return Clusters(true, found, names, _component_numbers(values, numbers))
+    known = [codes for codes in (true, found) if codes is not None] or [np.zeros(n_rows, dtype=np.intp)]
+    groups = (known[0], known[-1])
+    return Clusters(true, found, names, _component_numbers(values, numbers), groups)
 
 
 def _renumber(codes: Array, others: Array, n_codes: int, n_others: int) -> tuple[Array, Array]:
@@ -270,7 +270,7 @@ def cluster_points(
     values : ndarray, shape (n_rows, 2)
     numbers : ndarray of int, shape (n_rows,)
         Their clusters.
-    wrong : ndarray of bool, shape (n_rows,) or (1,)
+    wrong : ndarray of bool, shape (n_rows,)
         Rows in a wrong cluster.
     areas : ndarray, shape (n_rows,)
         Of the marks, in square points.
@@ -281,7 +281,6 @@ def cluster_points(
     # Small clusters lie on top of large ones, and noise below all.
     found = found[np.argsort(-counts, kind="stable")]
     ordered = sorted(found.tolist(), key=lambda number: number != NOISE_LABEL)
-    wrong = np.broadcast_to(wrong, numbers.shape)
     layers = []
     for is_wrong, number in [(is_wrong, number) for is_wrong in (False, True) for number in ordered]:
         chosen = rows[(numbers[rows] == number) & (wrong[rows] == is_wrong)]

@@ -235,6 +235,8 @@ def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
 
 def selection_chart(selection: Selection) -> Chart:
     """Return the criterion of each candidate against its number of components."""
+    from apolar.selection.selection_table import ranked_rows
+
     criterion, best, highest = selection.criterion, selection.best_row, _highest(selection)
     layers: list[Line] = []
     legend: list[tuple[str, Look]] = []
@@ -264,10 +266,8 @@ def selection_chart(selection: Selection) -> Chart:
         is_outside = not np.any(values <= highest)
         legend.append((f"{kind} (above the frame)" if is_outside else kind, look))
     lowest = float(getattr(best, criterion))
-    ranked = sorted(
-        (row for row in selection.table if row.is_fitted), key=lambda row: float(getattr(row, criterion))
-    )
-    for row, colour in zip([best, *(row for row in ranked if row is not best)], (INK, GREY), strict=False):
+    others = [row for row in ranked_rows(selection.table, criterion) if row is not best]
+    for row, colour in zip([best, *others], (INK, GREY), strict=False):
         value = float(getattr(row, criterion))
         look = _RING | {"color": colour}
         layers.append(Line(np.array([row.n_components]), np.array([value]), look))

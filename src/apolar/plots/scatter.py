@@ -129,8 +129,7 @@ def scatter_matrix(
         if predicted is None:
             predicted = most_probable(posteriors_of(model, X), len(mixture.means))
     clusters = numbered_clusters(labels, predicted, class_names, len(values), n_components)
-    groups = [clusters.numbers(len(values), is_true=is_true) for is_true in (True, False)]
-    kept = kept_rows(values, groups, max_points, rng)
+    kept = kept_rows(values, clusters.groups, max_points, rng)
 
     k = len(positions)
     side = min(max(5.0 / k, SMALLEST_PANEL), LARGEST_PANEL)
@@ -203,10 +202,9 @@ def matrix_charts(
         for j in range(k):
             layers: list[Points | Line] = []
             if i == j:
-                layers += _histograms(values[:, i], clusters.numbers(n_rows, is_true=True), ends[i], is_grey)
+                layers += _histograms(values[:, i], clusters.groups[0], ends[i], is_grey)
             else:
-                numbers = clusters.numbers(n_rows, is_true=i < j)
-                wrong = clusters.wrong if i > j else np.zeros(1, dtype=bool)
+                numbers, wrong = clusters.groups[int(i > j)], clusters.wrong & (i > j)
                 layers += cluster_points(values[:, [j, i]], numbers, wrong, areas, kept, is_grey=is_grey)
             if i > j and mixture is not None:
                 for component, outline in enumerate(mixture.outlines((positions[j], positions[i]))):

@@ -103,8 +103,7 @@ def uncertainty(
     clusters = numbered_clusters(labels, found, class_names, table.n_rows, len(mixture.weights))
     values = np.column_stack([plane, doubt]) if plane.shape[1] == 1 else plane
     order = np.argsort(-doubt, kind="stable")
-    groups = [clusters.numbers(len(values), is_true=is_true) for is_true in (True, False)]
-    kept = kept_rows(values, groups, max_points, rng, before=order[doubt[order] > DOUBTFUL])
+    kept = kept_rows(values, clusters.groups, max_points, rng, before=order[doubt[order] > DOUBTFUL])
     chart = row_chart(values, names, doubt, clusters, kept, probabilities.shape[1])
     return draw_chart(chart, ax, (7.4, 4.8))
 
@@ -139,7 +138,7 @@ def row_chart(
     # Uncertain rows lie on top of certain ones.
     order = kept[np.argsort(doubt[kept], kind="stable")]
     certain, doubtful = order[doubt[order] <= DOUBTFUL], order[doubt[order] > DOUBTFUL]
-    numbers, wrong = clusters.numbers(len(values), is_true=False), clusters.wrong
+    numbers, wrong = clusters.groups[1], clusters.wrong
     layers = [
         *cluster_points(values, numbers, wrong, areas, certain),
         *cluster_points(values, numbers, wrong, areas, doubtful, edge=INK),

@@ -28,8 +28,6 @@ class Limits:
     # --- findings ---
     # The cluster of a row is in doubt if its probability is below this.
     doubt: float = 0.9
-    # A second cluster is named from this probability on.
-    min_probability: float = 0.005
     # Above this fraction of the rows in doubt, clusters are hardly apart.
     much_doubt: float = 0.1
     # A cluster of fewer rows may be due to chance.
@@ -56,7 +54,6 @@ class Limits:
     n_rings: int = 100
     # How far outside of the other rows an outlier is still shown, in their range.
     far: float = 1.0
-    matrix_columns: int = 5
     profile_columns: int = 16
     # Points of a panel, of all panels of the matrix, and of a matrix that says which row each is.
     panel_points: int = 1200

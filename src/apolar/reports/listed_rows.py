@@ -87,7 +87,7 @@ def row_words(
     lines = []
     for position, probabilities in zip(positions.tolist(), posteriors, strict=True):
         first, *others = np.argsort(-probabilities, kind="stable")[:2].tolist()
-        shown = [first, *(k for k in others if probabilities[k] >= LIMITS.min_probability)]
+        shown = [first, *(k for k in others if round(probabilities[k], 2) > 0)]
         words = ", ".join(f"{_name(_cluster(analysis, k))} ({probabilities[k]:.2f})" for k in shown)
         if truth is not None and truth.codes[position] >= 0:
             words += f"; class {truth.names[truth.codes[position]]}"

@@ -19,7 +19,7 @@ from apolar._core.files import atomic_file
 from apolar.estimator import GaussianMixture
 from apolar.estimator.fitted import NOISE_LABEL
 from apolar.mixture.families import family
-from apolar.plots.chart import need_matplotlib
+from apolar.plots.chart import need_library, need_matplotlib
 from apolar.plots.clusters import label_column
 from apolar.plots.table import TableView, column_names
 from apolar.reports.analysis import Analysis, describe
@@ -316,10 +316,7 @@ def _rows(X: Any, table: TableView) -> Array:
 
 def need_jinja2() -> None:
     """Raise an error that says what to install, if jinja2 is not there."""
-    try:
-        import jinja2  # noqa: F401 - only whether it is there
-    except ImportError as error:
-        raise ImportError('Pages need jinja2: pip install "apolar[report]".') from error
+    need_library("Pages", "jinja2")
 
 
 def render_page(package: str, filters: Mapping[str, Callable[[Any], str]], **content: Any) -> str:

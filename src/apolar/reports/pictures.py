@@ -22,6 +22,7 @@ from apolar.plots.curves import convergence_chart, selection_chart
 from apolar.plots.mixtures import ELLIPSES, MixtureView
 from apolar.plots.scatter import matrix_charts
 from apolar.plots.summaries import profile_chart, spectrum_chart
+from apolar.plots.table import N_COLUMNS
 from apolar.plots.uncertainty import row_chart
 from apolar.reports.analysis import Analysis
 from apolar.reports.limits import LIMITS
@@ -125,7 +126,7 @@ def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array | None = None
 
 
 def _matrix(analysis: Analysis, X: Array, row_numbers: Array | None, mixture: MixtureView) -> PagePicture:
-    columns = mixture.separating_columns(LIMITS.matrix_columns)
+    columns = mixture.separating_columns(N_COLUMNS)
     k = len(columns)
     n_panels = max(k * (k - 1), 1)
     shown = choose_rows(

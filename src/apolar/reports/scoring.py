@@ -268,8 +268,4 @@ def select_in_units(
         )
         for row in selection.table
     )
-    ranked = sorted(
-        (row for row in table if row.is_fitted), key=lambda row: (getattr(row, criterion), row.n_parameters)
-    )
-    numbers = tuple(dict.fromkeys(row.n_components for row in table))
-    return replace(selection, table=table, reason=reason(ranked, numbers, criterion, selection.note))
+    return replace(selection, table=table, reason=reason(table, criterion, selection.note))

@@ -14,6 +14,7 @@ from apolar.reports.analysis import Analysis
 from apolar.reports.limits import LIMITS
 from apolar.reports.listed_rows import is_doubtful, is_outlying
 from apolar.selection import Row, Selection
+from apolar.selection.selection_table import ranked_rows
 
 
 def headline(analysis: Analysis) -> str:
@@ -185,7 +186,4 @@ def ranked_candidates(selection: Selection | None) -> list[Row]:
     """Return the candidates that were fitted, the best first."""
     if selection is None:
         return []
-    fitted = [row for row in selection.table if row.is_fitted]
-    return sorted(fitted, key=lambda row: float(getattr(row, selection.criterion)))[
-        : LIMITS.listed_candidates
-    ]
+    return ranked_rows(selection.table, selection.criterion)[: LIMITS.listed_candidates]

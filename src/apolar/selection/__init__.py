@@ -35,7 +35,7 @@ from apolar.mixture.families import FAMILIES, UNIVARIATE, Family, family
 from apolar.moments.covariance import RowMoments, is_constant, row_moments
 from apolar.scores import CRITERIA, criterion_title
 from apolar.selection.grid import Callback, Candidate, CandidateGrid, Optimum, Task
-from apolar.selection.selection_table import Row, Selection, reason
+from apolar.selection.selection_table import Row, Selection, ranked_rows, reason
 
 __all__ = ["Row", "Selection", "select"]
 
@@ -177,15 +177,12 @@ def select(
         print(f"{row.named}: {ended}")
     if not models:
         raise ValueError(f"Every candidate failed. {table[0].named}: {table[0].failed}")
-    ranked = sorted(
-        (row for row in table if row.is_fitted),
-        key=lambda row: (getattr(row, criterion), row.n_parameters),
-    )
-    best = models[ranked[0].covariance_type, ranked[0].n_components]
+    first = ranked_rows(table, criterion)[0]
+    best = models[first.covariance_type, first.n_components]
     note = ""
     if task.prior is not None and criterion != "evidence":
         note = "Candidates were fitted under a prior, not by maximum likelihood."
-    return Selection(best, tuple(table), criterion, reason(ranked, numbers, criterion, note), models, note)
+    return Selection(best, tuple(table), criterion, reason(table, criterion, note), models, note)
 
 
 def default_kinds(n_features: int) -> tuple[str, ...]:

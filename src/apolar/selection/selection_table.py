@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from apolar._core.display import html_table, text_table
 from apolar.estimator import GaussianMixture
 from apolar.scores import CRITERIA, criterion_title
 
-__all__ = ["Row", "Selection", "reason"]
+__all__ = ["Row", "Selection", "ranked_rows", "reason"]
 
 # In words, the evidence that a difference of the criterion of at least this size is [kass1995, section 3.2].
 EVIDENCE = (
@@ -135,8 +135,7 @@ class Selection:
         """Return the rows of the printed table: all, or the best of many, the best first."""
         if len(self.table) <= MAX_PRINTED:
             return list(self.table)
-        fitted = [row for row in self.table if row.is_fitted]
-        return sorted(fitted, key=lambda row: getattr(row, self.criterion))[:PRINTED_OF_MANY]
+        return ranked_rows(self.table, self.criterion)[:PRINTED_OF_MANY]
 
     def _not_shown(self, shown: list[Row]) -> str:
         """Return how many candidates are not printed, and why."""
@@ -176,15 +175,19 @@ def _heads() -> tuple[str, ...]:
     return ("covariance", "components", "parameters", "log-likelihood", *names, "start", "")
 
 
-def reason(ranked: list[Row], numbers: tuple[int, ...], criterion: str, note: str = "") -> str:
+def ranked_rows(table: Sequence[Row], criterion: str) -> list[Row]:
+    """Return the candidates that were fitted, the best first; of equal ones that with fewer parameters."""
+    fitted = [row for row in table if row.is_fitted]
+    return sorted(fitted, key=lambda row: (getattr(row, criterion), row.n_parameters))
+
+
+def reason(table: Sequence[Row], criterion: str, note: str = "") -> str:
     """Return what won and by how much, in words.
 
     Parameters
     ----------
-    ranked : list of Row
-        The candidates that did not fail, the best first.
-    numbers : tuple of int
-        The numbers of components that were tried.
+    table : sequence of Row
+        All candidates.
     criterion : str
     note : str, default=""
         How candidates were fitted, at the end.
@@ -193,6 +196,7 @@ def reason(ranked: list[Row], numbers: tuple[int, ...], criterion: str, note: st
     -------
     reason : str
     """
+    ranked, numbers = ranked_rows(table, criterion), [row.n_components for row in table]
     best, name = ranked[0], criterion_title(criterion)
     lowest = getattr(best, criterion)
     has = "has" if best.n_components == 1 else "have"
