@@ -15,6 +15,9 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray
 from apolar.estimator.fitted import NOISE_LABEL
 
+Look = dict[str, Any]
+"""How a line or a mark looks: properties of matplotlib's Line2D."""
+
 # The eight colours of Okabe and Ito, neighbours far apart. Their yellow is too light for points on white;
 # darkened a little it is orange or vermilion to many who are colour-blind, and only this dark it is not.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#554E00", "#000000")
@@ -33,8 +36,8 @@ NOISE_STYLE = ("#9A9A9A", ".")
 # Lines that are no clusters, next to one in ink: colours are for clusters alone.
 SHADES = ("#5C5C5C", "#8C8C8C", "#747474", "#A3A3A3")
 # Marks without a line, and a level that others are compared with.
-MARK = {"marker": "o", "linestyle": "none", "markersize": 6}
-LEVEL = {"color": GREY, "linestyle": "--", "linewidth": 1.2}
+MARK: Look = {"marker": "o", "linestyle": "none", "markersize": 6}
+LEVEL: Look = {"color": GREY, "linestyle": "--", "linewidth": 1.2}
 # Text and lines, and what is drawn on.
 INK, PAPER = "#222222", "#FFFFFF"
 
@@ -46,9 +49,6 @@ CHARACTERS, MAX_ENTRIES = 14, 18
 LONGEST_NAME, MAX_NAMES = 40, 40
 # More points than this are drawn as an image, also in SVG and PDF.
 MAX_VECTORS = 1000
-
-Look = dict[str, Any]
-"""How a line or a mark looks: properties of matplotlib's Line2D."""
 
 
 def style(index: int) -> tuple[str, str]:

@@ -280,7 +280,8 @@ def describe(
     began = time.perf_counter()
     analysis = _analysis_of(model, X, names, labels, outlier_level)
     likelihood = analysis.likelihood
-    errors = {"no_errors": "They belong to the rows that the mixture was fitted to, and these are others."}
+    reason = "They belong to the rows that the mixture was fitted to, and these are others."
+    errors: dict[str, Any] = {"no_errors": reason}
     if _is_fitted_to(model, likelihood):
         errors = _standard_errors(model, X, np.ones(X.shape[1]), names)
         # The evidence is that of the rows of the fit.
