@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,15 @@ def is_dataframe(X: Any) -> bool:
     return kind == "RecordBatch" or narwhals.dependencies.is_into_dataframe(X)
 
 
-def read_dataframe(X: Any) -> tuple[Array, tuple[str, ...] | None]:
+def column_labels(X: Any) -> list[Any]:
+    """Return the labels of the columns of a dataframe, which are strings or not."""
+    return list(X.column_names if hasattr(X, "column_names") else X.columns)
+
+
+def read_dataframe(X: Any, positions: Sequence[int] | None = None) -> tuple[Array, tuple[str, ...] | None]:
     """Return the values of a dataframe, NaN where they are missing, and the names of its columns.
 
-    The names are None unless they are all strings.
+    The names are None unless they are all strings. `positions` are the columns that are read; all by default.
     """
     import narwhals
 
@@ -35,14 +40,15 @@ def read_dataframe(X: Any) -> tuple[Array, tuple[str, ...] | None]:
         import pyarrow
 
         X = pyarrow.Table.from_batches([X])
-    labels = list(X.column_names if hasattr(X, "column_names") else X.columns)
+    labels = column_labels(X)
     if len(set(labels)) < len(labels):
         # Columns are told apart by their numbers.
         numbers = [f"{i}" for i in range(len(labels))]
         X = X.rename_columns(numbers) if hasattr(X, "rename_columns") else X.set_axis(numbers, axis=1)
     frame = narwhals.from_native(X, eager_only=True)
     columns = []
-    for label, column in zip(labels, frame.iter_columns(), strict=True):
+    for position in range(len(labels)) if positions is None else positions:
+        label, column = labels[position], frame[:, position]
         try:
             columns.append(_numbers(column))
         except (TypeError, ValueError) as error:

@@ -15,7 +15,7 @@ from scipy import sparse
 from apolar._core.arrays import Array
 from apolar._core.namespaces import detach, is_dask, is_device_array, namespace
 from apolar._core.threads import default_threads
-from apolar.data.chunks import require_numbers
+from apolar.data.chunks import as_array, require_numbers
 from apolar.data.dataframes import DatasetRows, is_dataframe, is_dataset, read_dataframe
 from apolar.data.rows import ArrayRows, Rows
 
@@ -90,15 +90,10 @@ def _open_device_array(X: Any) -> Rows:
 
 def _open_in_memory(X: Any) -> Rows:
     names = None
-    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
-        raise ValueError("X has masked entries: drop those rows, or fill them with X.filled(value).")
     if is_dataframe(X):
         X, names = read_dataframe(X)
     elif not sparse.issparse(X):
-        try:
-            X = np.asarray(X)
-        except ValueError as error:
-            raise ValueError("X is ragged: its rows have different lengths.") from error
+        X = as_array(X)
     X = require_numbers(X)
     return ArrayRows(X.tocsr() if sparse.issparse(X) else X, names=names)
 

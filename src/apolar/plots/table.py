@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,8 @@ from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, numeric_array
+from apolar.data.chunks import as_array, require_numbers, require_table
+from apolar.data.dataframes import column_labels, is_dataframe, read_dataframe
 
 __all__ = ["TableView", "check_names", "chosen_columns", "column_names"]
 
@@ -24,63 +26,51 @@ class TableView:
 
     Attributes
     ----------
-    n_rows, n_features : int
+    X : ndarray, sparse matrix or dataframe, shape (n_rows, n_features)
     names : list of str or None
         Those of the columns, if X has them.
-    pick : callable
-        Takes numbers of columns, and returns these, unchecked.
     """
 
-    n_rows: int
-    n_features: int
+    X: Any
     names: list[str] | None
-    pick: Callable[[list[int]], Any]
 
     @classmethod
     def of(cls, X: Any) -> TableView:
         """Return the table of an array, a sparse matrix or a dataframe."""
-        import narwhals
+        names = None
+        if is_dataframe(X):
+            names = [str(label) for label in column_labels(X)]
+        elif not sparse.issparse(X):
+            X = as_array(X)
+        require_table(X.shape)
+        if X.shape[0] == 0:
+            raise ValueError(f"X has no rows: its shape is {X.shape}.")
+        return cls(X, names)
 
-        names: list[str] | None = None
-        pick: Callable[[list[int]], Any]
-        if sparse.issparse(X):
-            by_column = X.tocsc()
-            shape, pick = X.shape, lambda positions: by_column[:, positions].toarray()
-        elif hasattr(X, "iloc") and hasattr(X, "columns"):
-            # pandas, by position: names may be repeated.
-            names = [str(name) for name in X.columns]
-            shape, pick = X.shape, lambda positions: X.iloc[:, positions]
-        else:
-            frame = narwhals.from_native(X, eager_only=True, pass_through=True)
-            if isinstance(frame, narwhals.DataFrame):
-                names = list(frame.columns)
-                shape, pick = frame.shape, lambda positions: frame[:, positions].to_numpy()
-            else:
-                if np.ma.is_masked(X):
-                    raise ValueError(
-                        "X has masked entries: drop those rows, or fill them with X.filled(value)."
-                    )
-                try:
-                    array = np.asarray(X)
-                except ValueError as error:
-                    raise ValueError("X is ragged: its rows have different lengths.") from error
-                shape, pick = array.shape, lambda positions: array[:, positions]
-        if len(shape) != 2:
-            remedy = "Reshape one column with X.reshape(-1, 1), one row with X.reshape(1, -1)."
-            raise ValueError(f"X must be a table, of two dimensions; got shape {shape}. {remedy}")
-        if 0 in shape:
-            raise ValueError(f"X has no {'rows' if shape[0] == 0 else 'columns'}: its shape is {shape}.")
-        return cls(shape[0], shape[1], names, pick)
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return int(self.X.shape[0])
 
-    def numbers(self, positions: list[int]) -> Array:
-        """Return some columns, shape (n_rows, len(positions)), checked."""
+    @property
+    def n_features(self) -> int:
+        """The number of columns."""
+        return int(self.X.shape[1])
+
+    def read(self, positions: Sequence[int]) -> Array:
+        """Return some columns, shape (n_rows, len(positions)), NaN where a value is missing."""
+        if self.names is not None:
+            return read_dataframe(self.X, positions)[0]
+        if sparse.issparse(self.X):
+            return np.asarray(self.X.tocsc()[:, positions].toarray())
+        return np.asarray(require_numbers(self.X[:, positions]))
+
+    def numbers(self, positions: Sequence[int]) -> Array:
+        """Return some columns, shape (n_rows, len(positions)), refused if values are missing."""
         try:
-            values = numeric_array(self.pick(positions), "X")
+            return numeric_array(self.read(positions), "X")
         except TypeError as error:
             raise TypeError(f"{error} Choose columns of numbers with columns=.") from None
-        if np.iscomplexobj(values):
-            raise TypeError("X is complex; a picture takes real numbers.")
-        return values
 
 
 def check_names(names: Iterable[Any], number: int, parameter: str, things: str) -> list[str]:

@@ -304,11 +304,7 @@ def _rows(X: Any, table: TableView) -> Array:
     """Return the rows as numbers, NaN where one is missing; a memory map stays one."""
     if isinstance(X, np.memmap) and X.dtype.kind == "f":
         return X
-    values = table.pick(list(range(table.n_features)))
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError("X must hold numbers; it holds other objects.") from error
+    return table.read(range(table.n_features)).astype(np.float64)
 
 
 # --- templates ----------------------------------------------------------------------------
