@@ -249,7 +249,9 @@ def test_starts_see_weights():
 def test_short_runs_from_rows_beat_those_from_random_responsibilities():
     rows, _ = data("spherical")
     by_rows = best_of_short_runs(rows, 4, Prior(), np.random.default_rng(0), n_runs=12, n_steps=5)
-    by_chance = best_of_short_runs(rows, 4, Prior(), np.random.default_rng(0), n_runs=12, n_steps=5, from_rows=False)
+    by_chance = best_of_short_runs(
+        rows, 4, Prior(), np.random.default_rng(0), n_runs=12, n_steps=5, from_rows=False
+    )
     values = [objective_of(rows, c[None], Prior()) for c in (by_rows, by_chance)]
     assert values[0] > values[1]
 
