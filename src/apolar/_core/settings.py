@@ -33,6 +33,10 @@ class Settings:
     seeds_per_component: int = 4
     # Steps of EM in a race: of starts, of splits and of mergers, before the best of them are run on.
     short_steps: int = 12
+    # Of optima that rows left out do not tell apart, the one is best that gains at least so much for each nat
+    # by which rows that are seen are likelier than rows left out: with these, 3/2 for each parameter, as in
+    # [bozdogan1994].
+    price: float = 0.5
     # How many of a race are run to their optima, pairs are merged, and rounds of split and merge are run.
     kept: int = 3
     # If at least this many starts reach the same optimum, there is no split and merge.
@@ -187,7 +191,7 @@ class Settings:
     # both; and one row of this fraction of the variance of all rows, where rows do not vary at all.
     volume_rows: float = 1.0
     volume_rounds: int = 2
-    prior_floor: float = 1e-3
+    prior_floor: float = 1e-6
     # The least information of a row about an angle: that of axes of about the same variance is near zero.
     min_angle_information: float = 0.1
 

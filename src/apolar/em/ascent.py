@@ -54,7 +54,7 @@ def climb(run: EMRun, tol: float, checked_on: Problem | None) -> Fit:
     prior, n_components = run.free_prior, start.parameters.n_components
     adapts = prior is not None and prior.shrinks(run.problem.family, n_components)
     is_fresh = start.status is FitStatus.NOT_RUN
-    is_rough = adapts and is_fresh and start.strength is None and tol < SETTINGS.rough_tolerance
+    is_rough = adapts and is_fresh and start.strengths is None and tol < SETTINGS.rough_tolerance
     first_tol = SETTINGS.rough_tolerance if is_rough else tol
     # A run that continues another one is near the optimum.
     n_first = SETTINGS.first_steps if is_fresh else 1
@@ -73,10 +73,17 @@ def _adapt_prior(run: EMRun, tol: float, curvature: LBFGSHistory | None, *, is_r
     A run that has converged only roughly is continued in any case. Without a `curvature`, plain steps were
     fast.
     """
+    highest, kept = -np.inf, (run.best, run.prior)
     for i in range(SETTINGS.max_adaptations):
-        before, prior = run.best, run.prior
+        before = run.best, run.prior
         if run.has_ended or not run.adapt_prior():
             return
+        if run.left_out < highest - tol:
+            # Under the last strengths EM went where rows left out are less likely.
+            run.go_back_to(*kept)
+            run.status = FitStatus.CONVERGED
+            return
+        highest, kept = run.left_out, before
         best = run.best
         assert best.stats is not None
         coordinates = run.problem.coordinates(best.parameters)
@@ -90,14 +97,6 @@ def _adapt_prior(run: EMRun, tol: float, curvature: LBFGSHistory | None, *, is_r
             curvature = _plain_steps(run, parameters, tol)
         else:
             curvature = _accelerate(run, parameters, tol, curvature)
-        if run.best.has_empty_component and not before.has_empty_component:
-            # The evidence of fewer components is higher, but these were asked for.
-            run.go_back_to(before, prior)
-            run.status = FitStatus.CONVERGED
-            if i == 0 and is_rough:
-                run.status = FitStatus.MAX_ITER
-                _accelerate(run, before.parameters, tol)
-            return
 
 
 def _plain_steps(

@@ -88,6 +88,13 @@ class Block(ABC):
         hard = xp.stack([xp.astype(nearest == k, logits.dtype) for k in range(len(natural))])
         return self.stats(hard if self.weights is None else hard * self.weights)
 
+    def peaks(self, natural: Array) -> Any:  # noqa: ARG002
+        """Return the largest logit that each component gives a row with the same missing values.
+
+        None where no value is missing: it is that at the mean.
+        """
+        return None
+
     def posteriors(self, natural: Array, what: str) -> Any:
         """Return what one mixture says about each row.
 

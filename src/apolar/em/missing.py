@@ -292,6 +292,15 @@ class AlignedBlock(IncompleteBlock):
         """Return the logarithms of weighted densities of what is observed."""
         return np.asarray(self.inner.logits(self._expand(natural)))
 
+    def peaks(self, natural: Array) -> Array:
+        """Return the largest weighted log-density that rows with the same missing values have."""
+        linear, quadratics = self._parts(natural)
+        each = -0.25 * linear**2 / quadratics
+        missing = self.inner.values[:, self.n_features :]
+        of_missing = self._expand(natural)[:, 1 + self.n_features : 1 + self.n_features + missing.shape[1]]
+        peaks = natural[:, :1] + each.sum(axis=1, keepdims=True)
+        return peaks + (of_missing - each[:, self.incomplete]) @ missing.T
+
     def posteriors(self, natural: Array, what: str) -> Any:
         """Return what one mixture says about each row."""
         return self.inner.posteriors(self._expand(natural), what)
@@ -334,6 +343,16 @@ class PatternBlock(IncompleteBlock):
         if self._mixing is not None:
             first, second = first @ self._mixing, self._mixing.T @ second @ self._mixing
         return np.concatenate([counts[:, None], first, triangle(second)], axis=1), log_likelihood
+
+    def peaks(self, natural: Array) -> Array:
+        """Return the largest weighted log-density that rows with the same missing values have."""
+        peaks = np.empty((len(natural), self.n_rows))
+        for part, given in self._parts(natural):
+            marginal = given.marginal
+            at_means = np.linalg.solve(marginal.precisions, marginal.linear[..., None])[..., 0]
+            largest = marginal.constants + 0.5 * (at_means * marginal.linear).sum(axis=-1)
+            peaks[:, part.positions] = part.by_row(largest).T
+        return peaks
 
     def logits(self, natural: Array) -> Array:
         """Return the logarithms of weighted densities of what is observed."""

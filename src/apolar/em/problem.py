@@ -13,6 +13,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.constants import MIN_WEIGHT
 from apolar._core.namespaces import to_numpy
+from apolar._core.settings import SETTINGS
 from apolar.data import Rows
 from apolar.em.blocks import Block, CompiledBlock, as_float64_rows, posteriors, squares_about
 from apolar.em.completion import Completion
@@ -110,6 +111,7 @@ class Problem(RowSamples):
         other, is_stored = copy.copy(self), not changes.keys() & _STORED
         if not is_stored:
             vars(other).pop("standardised", None)
+        vars(other).pop("few", None)
         if "rows" in changes:
             other.scale, other.far_rows = None, np.zeros(0, dtype=np.intp)
             if "weight" not in changes:
@@ -229,7 +231,7 @@ class Problem(RowSamples):
         parameters = self.family.m_step(stats, prior, near)
         if not self.has_noise:
             return parameters
-        return replace(parameters, weights=np.maximum(stats.counts, MIN_WEIGHT) / self.weight)
+        return replace(parameters, weights=parameters.weights * (stats.counts.sum(axis=-1, keepdims=True) / self.weight))
 
     def coordinates(self, parameters: WhitenedParameters) -> LocalCoordinates:
         """Return local coordinates around one mixture."""
@@ -369,6 +371,11 @@ class Problem(RowSamples):
         whitened = np.empty((self.n_features, values.shape[0]))
         self.whitening.write(values, whitened)
         return whitened
+
+    @functools.cached_property
+    def few(self) -> Problem:
+        """A sample of the rows on which strengths are compared."""
+        return self.subsample(SETTINGS.split_rows, np.random.default_rng(0))
 
     @functools.cached_property
     def standardised(self) -> Array:

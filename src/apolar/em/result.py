@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.settings import SETTINGS
 from apolar.em.whitening import Whitening
 from apolar.exceptions import ApolarWarning
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, canonical_order
-from apolar.mixture.prior import Prior, Shrinkage, comparison_score
+from apolar.mixture.prior import Prior, Strengths
 
-__all__ = ["Fit", "FitStatus", "in_canonical_order", "is_empty"]
+__all__ = ["Fit", "FitStatus", "in_canonical_order"]
 
 
 class FitStatus(enum.Enum):
@@ -48,15 +47,16 @@ class Fit:
     objective : float
         Log-likelihood plus log-prior, in whitened coordinates.
     log_likelihood : float
-        In whitened coordinates. Where there is no evidence, candidates are compared by it, not by the
+        In whitened coordinates. Where rows are not left out, candidates are compared by it, not by the
         objective: the log-prior is high for small and almost empty components near its mode, whatever the
         rows are.
-    evidence : float or None
-        A lower bound on the log-evidence, in whitened coordinates, where optima are compared by it.
+    left_out : ndarray or None
+        The weighted log-density of each row of the comparison under the mixture without it, where candidates
+        are compared by these.
     prior : Prior or None
         The prior of the run, as it was adapted to the rows.
-    strength : float or None
-        Of a start: the strength of a prior that adapts to the rows, until EM has converged.
+    strengths : Strengths or None
+        Of the prior; of a start, those that it begins with.
     stats : SufficientStats or None
         From the E-step at the parameters.
     n_iter : int
@@ -71,9 +71,6 @@ class Fit:
         Whether a variance is at its floor: without a prior the likelihood is unbounded there.
     is_from_all_rows : bool
         Whether the start is accurate for all rows, so that no run on a sample is needed before that on all.
-    has_long_tails : bool
-        Whether the rows have longer tails than Gaussian components. Evidence is then misleading, and EM is to
-        use the conjugate prior.
     earlier : float
         Of a start: the last objective of the run that this one continues.
     """
@@ -83,9 +80,9 @@ class Fit:
     status: FitStatus = FitStatus.NOT_RUN
     objective: float = -np.inf
     log_likelihood: float = -np.inf
-    evidence: float | None = None
+    left_out: Array | None = None
     prior: Prior | None = None
-    strength: float | None = None
+    strengths: Strengths | None = None
     stats: SufficientStats | None = None
     n_iter: int = 0
     history: tuple[float, ...] = ()
@@ -93,7 +90,6 @@ class Fit:
     warnings: tuple[ApolarWarning, ...] = ()
     is_collapsed: bool = False
     is_from_all_rows: bool = False
-    has_long_tails: bool = False
     earlier: float = -np.inf
 
     def updated(self, **changes: Any) -> Fit:
@@ -104,33 +100,20 @@ class Fit:
 
     @property
     def score(self) -> float:
-        """What candidates are compared by: evidence and likelihood if both are known, or the likelihood."""
-        if self.evidence is None:
-            return self.log_likelihood
-        return comparison_score(self.evidence, self.log_likelihood)
+        """What candidates are compared by: the likelihood of rows left out if it is known, or that of all."""
+        return self.log_likelihood if self.left_out is None else float(self.left_out.sum())
 
     @property
-    def shrinkage(self) -> float:
-        """By how many rows per component covariances are shrunk towards a common one; 0 if they are not."""
-        return float(self.prior.strength[..., 0]) if isinstance(self.prior, Shrinkage) else 0.0
+    def optimism(self) -> float:
+        """By how much the rows are likelier than rows left out: what the fit owes to having seen them."""
+        return self.log_likelihood - self.score
 
-    @property
-    def has_empty_component(self) -> bool:
-        """Whether a component is almost empty."""
-        return self.stats is not None and bool(np.any(is_empty(self.stats.counts)))
-
-    @property
-    def rank(self) -> tuple[bool, float]:
-        """Larger for better candidates: by evidence, those with an almost empty component are last.
-
-        Their evidence is that of fewer components than were asked for.
-        """
-        return self.evidence is None or not self.has_empty_component, self.score
-
-
-def is_empty(counts: Array) -> Array:
-    """Return which components are almost empty. One of a single row, far from all others, is not."""
-    return np.logical_not(counts >= SETTINGS.min_component_rows)
+    def is_near(self, best: Fit) -> bool:
+        """Return whether rows left out do not tell the fit from a better one, by one standard error."""
+        if self.left_out is None or best.left_out is None:
+            return self is best
+        gaps = best.left_out - self.left_out
+        return float(gaps.sum()) <= float(np.sqrt(len(gaps)) * gaps.std())
 
 
 def in_canonical_order(result: Fit, family: Family, whitening: Whitening) -> Fit:

@@ -14,13 +14,14 @@ from apolar._core.constants import MAX_FALL, MIN_PART
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import run_in_threads
 from apolar.em.ascent import climb
+from apolar.em.left_out import best_strengths, left_out
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
-from apolar.mixture.prior import Prior, Shrinkage, comparison_score, log_evidence
+from apolar.mixture.prior import Prior, Shrinkage, Strengths, log_evidence
 
-__all__ = ["Callback", "EMRun", "Stop", "comparison_scores", "evidence_of", "evidences", "has_kernel", "run"]
+__all__ = ["Callback", "EMRun", "Stop", "evidence_of", "has_kernel", "run"]
 
 
 Callback = Callable[[Fit], bool]
@@ -55,7 +56,6 @@ def run(
     *,
     callback: Callback | None = None,
     checked_on: Problem | None = None,
-    is_scored: bool = True,
     n_threads: int = 1,
 ) -> list[Fit]:
     """Run EM from some starts.
@@ -75,8 +75,6 @@ def run(
         The rows, or a sample of them, on which the end of an accelerated run is checked to be a maximum. Near
         a saddle steps are as small as near an optimum, and starts such as k-means are often close to one. The
         run leaves saddles.
-    is_scored : bool, default=True
-        Whether the evidence of the ends of short runs is needed.
     n_threads : int, default=1
         For plain steps of compiled kernels, one start per thread.
 
@@ -88,10 +86,10 @@ def run(
         infinity in place of NaN. They are still starts.
     """
     if stop.gain is not None:
-        runs = (EMRun(problem, start, prior, stop.steps, callback) for start in starts)
+        runs = (EMRun(problem, start, prior, stop.steps, callback, checked_on) for start in starts)
         return [climb(each, stop.gain, checked_on) for each in runs]
     if stop.relative is None:
-        return _short_runs(problem, starts, prior, stop.steps, is_scored=is_scored)
+        return _short_runs(problem, starts, prior, stop.steps)
     if stop.steps < 1:
         raise ValueError(f"steps must be at least 1; got {stop.steps}.")
     if has_kernel(problem):
@@ -100,46 +98,19 @@ def run(
         return [_plain_run(problem, start, prior, stop.steps, stop.relative) for start in starts]
 
 
-def evidence_of(problem: Problem, fit: Fit, of_covariances: Array | None = None) -> float:
-    """Return a lower bound on the log-evidence of a result of EM, in whitened coordinates.
-
-    That of the covariances may be known from a prior that was adapted to the same statistics.
-    """
+def evidence_of(problem: Problem, fit: Fit) -> float:
+    """Return a lower bound on the log-evidence of a result of EM, in whitened coordinates."""
     assert fit.stats is not None
-    batched = fit.parameters[None], fit.stats[None], np.array([fit.log_likelihood])
-    return float(evidences(problem, *batched, of_covariances)[0])
-
-
-def evidences(
-    problem: Problem,
-    parameters: WhitenedParameters,
-    stats: SufficientStats,
-    log_likelihood: Array,
-    of_covariances: Array | None = None,
-) -> Array:
-    """Return the log-evidences of a batch of mixtures, from their E-step."""
     n_rows = problem.weight if problem.has_noise else None
-    return log_evidence(problem.family, parameters, stats, log_likelihood, of_covariances, n_rows)
-
-
-def comparison_scores(
-    problem: Problem,
-    parameters: WhitenedParameters,
-    stats: SufficientStats,
-    log_likelihood: Array,
-    prior: Prior | None,
-) -> Array:
-    """Return what a batch of mixtures is compared by under a prior, from their E-step."""
-    if prior is None or not prior.compares_by_evidence:
-        return log_likelihood
-    return comparison_score(evidences(problem, parameters, stats, log_likelihood), log_likelihood)
+    likelihood = np.array([fit.log_likelihood])
+    return float(log_evidence(problem.family, fit.parameters[None], fit.stats[None], likelihood, n_rows)[0])
 
 
 # --- plain steps --------------------------------------------------------------------------------
 
 
 def _short_runs(
-    problem: Problem, starts: Sequence[Fit], prior: Prior | None, n_steps: int, *, is_scored: bool
+    problem: Problem, starts: Sequence[Fit], prior: Prior | None, n_steps: int
 ) -> list[Fit]:
     """Return the starts after some steps, which share their passes."""
     if not n_steps:
@@ -147,19 +118,16 @@ def _short_runs(
     parameters, adapted = batch([start.parameters for start in starts]), prior
     for step in range(n_steps):
         stats, likelihoods = problem.e_step(parameters)
-        if prior is not None and step % SETTINGS.adapted_every == 0:
+        # Adapted less and less often, as it changes less and less.
+        if prior is not None and step & (step - 1) == 0:
             adapted = prior.adapted_to(problem.family, stats)
-        before, parameters = parameters, problem.m_step(stats, adapted, parameters)
-    found = None
-    if is_scored and prior is not None and prior.compares_by_evidence:
-        found = evidences(problem, before, stats, likelihoods)
-        found = np.where(np.isfinite(found), found, -np.inf)
+        parameters = problem.m_step(stats, adapted, parameters)
     likelihoods = np.where(np.isfinite(likelihoods), likelihoods, -np.inf)
     return [
         start.updated(
             parameters=parameters[i],
             log_likelihood=float(likelihoods[i]),
-            evidence=None if found is None else float(found[i]),
+            left_out=None,
             n_iter=n_steps,
             is_from_all_rows=False,
         )
@@ -179,7 +147,7 @@ def _plain_run(problem: Problem, start: Fit, prior: Prior | None, n_steps: int, 
         status=FitStatus.MAX_ITER,
         log_likelihood=-np.inf,
         objective=-np.inf,
-        evidence=None,
+        left_out=None,
         stats=SufficientStats(zeros, problem.n_features),
         prior=prior,
         is_collapsed=True,
@@ -249,7 +217,7 @@ def _compiled_runs(
     assert columns is not None
     terms = family.prior_terms(prior, n_components, n_features)
     arrays, numbers = family.kernel_arguments(terms, (n_components,), n_features)
-    rows, settings = (np.ascontiguousarray(columns), row_weights, *arrays), (*numbers, float(terms.constant))
+    rows, settings = (np.ascontiguousarray(columns), row_weights, *arrays), (*numbers, 0.0 if prior is None else float(prior.log_constant))
     ends: list[Fit | None] = [None] * len(starts)
     left = deque(range(len(starts)))
 
@@ -269,7 +237,7 @@ def _compiled_runs(
                 log_likelihood=float(log_likelihood),
                 objective=float(objective),
                 history=(float(objective),),
-                evidence=None,
+                left_out=None,
                 stats=SufficientStats(stats, n_features),
                 prior=prior,
                 n_iter=int(n_iter),
@@ -294,6 +262,8 @@ class EMRun:
     max_iter : int
         The most passes; at least one is taken.
     callback : callable, optional
+    compared_on : Problem, optional
+        The rows, or a sample of them, that are left out to choose the strengths of the prior.
     """
 
     def __init__(
@@ -303,12 +273,14 @@ class EMRun:
         prior: Prior | None,
         max_iter: int,
         callback: Callback | None = None,
+        compared_on: Problem | None = None,
     ) -> None:
+        self.compared_on = problem if compared_on is None else compared_on
         self.problem, self.start, self.free_prior = problem, start, prior
         # The prior of the run, once the first pass has shown what it is for these rows.
         self.prior: Prior | None = None
-        # The statistics that the prior was last adapted to by evidence.
-        self._adapted_to: SufficientStats | None = None
+        # The likelihood of rows left out, at the best mixture under the prior of the run, if it is known.
+        self.left_out = -np.inf
         self.max_iter, self.callback = max_iter, callback
         self.history: list[float] = []
         self.best = start
@@ -327,11 +299,9 @@ class EMRun:
         stats, likelihood = self.problem.e_step(parameters[None])
         family = self.problem.family
         if is_first and self.free_prior is not None:
-            # Where a run only starts, evidence would say that components are alike which are not yet apart.
-            free, strength = self.free_prior, self.start.strength
-            has_run = self.start.status is not FitStatus.NOT_RUN
-            free = free if strength is None else free.of_strength(strength)
-            self.prior = free.adapted_to(family, stats[0], by_evidence=has_run and strength is None)
+            free = self.free_prior
+            free = free.of_strengths(self.start.strengths) if free.adapts else free
+            self.prior = free.adapted_to(family, stats[0])
         value = float((likelihood + family.log_prior(parameters[None], self.prior))[0])
         if is_first or value >= self.best.objective:
             self.history.append(value)
@@ -351,20 +321,36 @@ class EMRun:
             return None
         return stats[0], value
 
+    @property
+    def strengths(self) -> Strengths | None:
+        """The strengths of the prior; None if it has none."""
+        return self.prior.strengths if isinstance(self.prior, Shrinkage) else None
+
+    def rows_left_out(self) -> Array | None:
+        """Return the weighted log-densities of rows left out at the best mixture, if they are compared."""
+        prior, rows, parameters = self.free_prior, self.compared_on, self.best.parameters
+        if prior is None or not prior.follows_rows or self.best.stats is None:
+            return None
+        prior = prior if self.strengths is None else prior.of_strengths(self.strengths)
+        added = prior.added_rows(rows.family, *parameters.means.shape, self.problem.weight)
+        (values,) = left_out(rows, parameters[None], added, self.problem.weight)
+        weights = rows.row_weights()
+        return values if weights is None else values * weights
+
     def adapt_prior(self) -> bool:
         """Adapt the prior to the best mixture; return whether there is a prior that adapts.
 
         The objective changes by a constant and by its slope. The constant is added to the objectives of
         earlier passes, so that they are comparable with those of later ones, and still increase.
         """
-        best, family = self.best, self.problem.family
-        if self.free_prior is None or best.stats is None:
+        best, family, strengths = self.best, self.problem.family, self.strengths
+        if self.free_prior is None or best.stats is None or strengths is None:
             return False
-        adapted = self.free_prior.adapted_to(family, best.stats, by_evidence=True)
-        if not isinstance(adapted, Shrinkage):
-            return False
-        self.prior, self._adapted_to = adapted, best.stats
-        objective = best.log_likelihood + float(family.log_prior(best.parameters[None], adapted)[0])
+        if self.free_prior.adapts:
+            known = best.stats, self.free_prior, strengths, best.parameters, self.problem.weight
+            strengths, self.left_out = best_strengths(self.compared_on.few, *known)
+        self.prior = self.free_prior.of_strengths(strengths).adapted_to(family, best.stats)
+        objective = best.log_likelihood + float(family.log_prior(best.parameters[None], self.prior)[0])
         self.history = [value + objective - best.objective for value in self.history]
         self.best = best.updated(objective=objective)
         return True
@@ -374,7 +360,7 @@ class EMRun:
         kept, n_more = self.history[: best.n_iter], len(self.history) - best.n_iter
         shift = best.objective - kept[-1]
         self.history = [value + shift for value in kept] + [best.objective] * n_more
-        self.best, self.prior, self._adapted_to = best, prior, None
+        self.best, self.prior = best, prior
 
     def take_last_m_step(self) -> None:
         """Take one more M-step, if that is better.
@@ -396,15 +382,10 @@ class EMRun:
 
     def result(self) -> Fit:
         """Return the best mixture of the run."""
-        evidence = None
-        if self.free_prior is not None and self.free_prior.compares_by_evidence:
-            known = None
-            if isinstance(self.prior, Shrinkage) and self._adapted_to is self.best.stats:
-                known = self.prior.evidence
-            evidence = evidence_of(self.problem, self.best, known)
         return self.best.updated(
             prior=self.prior,
-            evidence=evidence,
+            strengths=self.strengths,
+            left_out=self.rows_left_out(),
             n_iter=len(self.history),
             history=tuple(self.history),
             status=self.status,

@@ -183,7 +183,7 @@ def warm_start_of(last: FittedState, problem: Problem, *, is_same: bool = False)
     return Fit(
         whitening.transform_parameters(last.parameters),
         "warm start",
-        strength=last.shrinkage or None,
+        strengths=last.shrinkage,
         is_from_all_rows=True,
         earlier=earlier,
     )

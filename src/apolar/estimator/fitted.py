@@ -24,6 +24,7 @@ from apolar.em.whitening import Whitening, mixture_around
 from apolar.mixture.families import Family, family
 from apolar.mixture.noise import N_NOISE_PARAMETERS, append_noise, noise_weights
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
+from apolar.mixture.prior import Strengths
 from apolar.scores import FitSummary
 
 __all__ = ["NOISE_LABEL", "FittedState"]
@@ -59,7 +60,7 @@ class FittedState:
     lower_bound: float | None = None
     lower_bounds: list[float] | None = None
     evidence: float | None = None
-    shrinkage: float = 0.0
+    shrinkage: Strengths | None = None
     rounding_variances: Array | None = None
     start: str | None = None
     start_notes: list[str] | None = None
@@ -115,7 +116,7 @@ class FittedState:
             lower_bound=fit.log_likelihood / weight + offset,
             lower_bounds=[value / weight + offset for value in fit.history],
             evidence=evidence_of(problem, fit) + offset * weight,
-            shrinkage=fit.shrinkage,
+            shrinkage=fit.strengths,
             rounding_variances=np.asarray(problem.measurement) if problem.is_rounded else None,
             start=fit.start,
             start_notes=list(fit.skipped),

@@ -171,7 +171,7 @@ def _problem_of_fit(
     state = FittedState.of(model)
     if prior is not None:
         # Zero if the fit had no use for a prior that adapts to the rows, or is from a file without it.
-        prior = prior.of_strength(state.shrinkage)
+        prior = prior.conjugate if state.shrinkage is None else prior.of_strengths(state.shrinkage)
     rows, box = open_input(model, X, sample_weight, reset=False).on_host(), state.parameters.noise
     noise = 0.0 if box is None else model.noise or model.noise_weight_
     problem = problem_of(model, rows, kind, noise, box)

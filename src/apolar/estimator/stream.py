@@ -108,7 +108,7 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
         )
     if last is not None and "_stream" not in vars(estimator):
         # The covariances of the fit have been shrunk already.
-        prior = None if prior is None else prior.of_strength(0.0)
+        prior = None if prior is None else prior.conjugate
         stream = Sums(whitening_around(last.parameters, last.family), None, prior)
     with one_blas_thread(), with_column_names(estimator):
         if isinstance(stream, FirstRows):
@@ -167,7 +167,8 @@ def _fit_first(
     if problem.n_rows < max(SETTINGS.stream_rows, n_enough):
         return state, first
     assert fit.stats is not None
-    prior = None if prior is None else prior.of_strength(fit.shrinkage)
+    if prior is not None:
+        prior = prior.conjugate if fit.strengths is None else prior.of_strengths(fit.strengths)
     sums = Sums(solution.problem.whitening, fit.stats, prior, compared=problem.weight)
     method = moment_method(family, n_components, problem.n_features, problem.n_rows)
     if method is None and n_components <= problem.n_features <= MAX_SKETCH_COLUMNS:

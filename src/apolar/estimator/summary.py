@@ -22,7 +22,7 @@ from apolar._core.display import (
 from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
-from apolar.em.run import comparison_scores
+from apolar.em.left_out import left_out
 from apolar.estimator.fitted import FittedState
 from apolar.exceptions import (
     ApolarWarning,
@@ -265,15 +265,12 @@ def _disagreement(
     def labels(parameters: WhitenedParameters) -> Array:
         return np.asarray(sample.row_responsibilities(parameters)[0]).argmax(axis=0)
 
-    mixtures = batch([fit.parameters, *(rival.parameters for rival in rivals)])
-    compared_by = None if fit.evidence is None else prior
-    scores = comparison_scores(sample, mixtures, *sample.e_step(mixtures), compared_by)
-    gaps = (scores[0] - scores[1:]) / sample.weight
+    gaps = _gaps(sample, prior, fit, rivals)
     near = [pair for pair in zip(rivals, map(float, gaps), strict=True) if pair[1] <= SETTINGS.nearly_equal]
     for rival, gap in near:
         index = adjusted_rand_index(labels(fit.parameters), labels(rival.parameters))
         if index < SETTINGS.different:
-            what = "mean log-likelihood" + (" and log-evidence" if fit.evidence is not None else "")
+            what = "mean log-likelihood" + ("" if fit.left_out is None else " of rows left out")
             return DisagreementWarning(
                 f"Good starts disagree: another optimum, only {max(gap, 0.0):.2g} lower in "
                 f"{what}, parts the rows differently (adjusted Rand index {index:.2f} between "
@@ -281,6 +278,22 @@ def _disagreement(
                 "covariance type or number of components."
             )
     return None
+
+
+def _gaps(sample: Problem, prior: Prior | None, fit: Fit, rivals: list[Fit]) -> Array:
+    """Return by how much the mean score of a row is above those of other fits."""
+    fits = [fit, *rivals]
+    if fit.left_out is None:
+        scores = sample.e_step(batch([each.parameters for each in fits]))[1]
+    else:
+        assert prior is not None
+        shape, weights = fit.parameters.means.shape, sample.row_weights()
+        priors = [prior if each.strengths is None else prior.of_strengths(each.strengths) for each in fits]
+        added = [each.added_rows(sample.family, *shape, sample.weight) for each in priors]
+        pairs = zip(fits, added, strict=True)
+        values = np.stack([left_out(sample, each.parameters[None], rows)[0] for each, rows in pairs])
+        scores = values.sum(axis=1) if weights is None else values @ weights
+    return (scores[0] - scores[1:]) / sample.weight
 
 
 def warn_of_far_rows(far_rows: IndexArray, has_weight: Array | None) -> None:

@@ -44,15 +44,15 @@ class PriorTerms(NamedTuple):
         Added to the divisor of each covariance.
     mean_divisor : float, default=0.0
         Added to the divisor of each covariance for every component that has it, by the prior of the mean.
-    constant : float or ndarray, default=0.0
-        Added to the logarithm of the prior of a mixture.
+    rows : float, default=0.0
+        The number of rows that it adds to the weight of each component.
     """
 
     shrinkage: float = 0.0
     scatter: Array | float = 0.0
     divisor: float | Array = 0.0
     mean_divisor: float = 0.0
-    constant: float | Array = 0.0
+    rows: float = 0.0
 
 
 PARTS = ("volume", "shape", "orientation")
@@ -153,18 +153,21 @@ class Family(Covariances):
     def in_coordinates(self, inverse: Array) -> Family:
         """Return the family for covariances in whitened coordinates.
 
-        A family that is not invariant under the map to whitened coordinates has to know it.
+        Families that are not invariant under the map to whitened coordinates have to know it, and so do
+        covariances whose diagonal in the units of the data is asked for.
 
         Parameters
         ----------
         inverse : ndarray
             Of the map to whitened coordinates: see `Whitening.inverse`.
         """
-        if not self.is_rotated:
+        if not self.n_axes == 2:
             return self
         if inverse.ndim == 0:
             return replace(self, frame=None)
         frame = np.diag(inverse) if inverse.ndim == 1 else inverse
+        if not self.is_rotated:
+            return replace(self, frame=frame / np.abs(frame).max())
         scales = np.hypot.reduce(np.abs(frame), axis=0)
         most, least = int(scales.argmax()), int(scales.argmin())
         if scales[most] > MAX_RATIO * scales[least]:
@@ -183,6 +186,14 @@ class Family(Covariances):
     def in_units(self, matrices: Array) -> Array:
         """Return symmetric matrices in the units of the data."""
         return matrices if self.frame is None else self.frame.T @ matrices @ self.frame
+
+    def diagonal_part(self, covariances: Array) -> Array:
+        """Return covariances without the correlations of columns, in the units of the data."""
+        if self.n_axes < 2:
+            return covariances
+        deviations = np.sqrt(self.diagonals(self.in_units(covariances)))
+        factors = self.from_units(np.eye(covariances.shape[-1]) * deviations[..., None, :])
+        return factors @ np.swapaxes(factors, -1, -2)
 
     def from_units(self, factors: Array) -> Array:
         """Return F, with covariances F F^t, in the coordinates of the family, from those in data units."""
@@ -393,7 +404,8 @@ class Family(Covariances):
         added[...] = terms.scatter
         divisors[...] = terms.divisor
         numbers = self.code, n_features, shape[-1], self.min_variance, terms.shrinkage, terms.mean_divisor
-        return (added, divisors, self.frame, self.inverse_frame), numbers
+        frames = (self.frame, self.inverse_frame) if self.is_rotated else (None, None)
+        return (added, divisors, *frames), numbers
 
     def m_step(
         self, stats: SufficientStats, prior: Prior | None, near: WhitenedParameters | None = None
@@ -418,7 +430,10 @@ class Family(Covariances):
         terms = self.prior_terms(adapted, shape[-1], n_features)
         start = None if near is None else near.covariances
         weight = np.maximum(stats.counts, MIN_WEIGHT)
+        if np.any(terms.rows):
+            weight = weight + np.asarray(terms.rows)[..., None]
         weights = weight / weight.sum(axis=-1, keepdims=True)
+        weight = np.maximum(stats.counts, MIN_WEIGHT)
         if self.has_kernel(n_features):
             (added, divisors, *frames), numbers = self.kernel_arguments(terms, shape, n_features)
             arrays = stats.array, added, divisors, start, *frames
@@ -461,7 +476,10 @@ class Family(Covariances):
         traces = (precisions * (pulled + terms.scatter)).sum(axis=self.own_axes)
         # Divided by the divisor of one row, divisors are multiples of log|S|.
         each = -0.5 * (divisor / self.divisor(np.ones(()), n_features) * log_dets + traces)
-        return each.reshape(*shape[:-1], -1).sum(axis=-1) + terms.constant
+        of_weights = 0.0
+        if np.any(terms.rows):
+            of_weights = terms.rows * np.log(np.maximum(parameters.weights, MIN_WEIGHT)).sum(axis=-1)
+        return each.reshape(*shape[:-1], -1).sum(axis=-1) + of_weights + prior.log_constant
 
     def merging_term(self, stats: SufficientStats) -> Array:
         """Return weight times log-determinant of each component: merging raises their sum [runnalls2007]."""

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from apolar._core import compiled
-from apolar._core.arrays import Array, IndexArray
+from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.constants import MIN_WEIGHT, SCATTER_ROUNDING
 from apolar._core.namespaces import namespace, write, write_pairs
 from apolar.mixture.parameters import SufficientStats
@@ -43,6 +43,11 @@ def square(compact: Array) -> Array:
 def triangle(matrices: Array) -> Array:
     """Return the upper triangles of matrices, in the order of the quadratics of a row."""
     return matrices[(..., *lower_places(matrices.shape[-1]))]
+
+
+@functools.lru_cache(maxsize=64)
+def _identity(n_axes: int, n_features: int) -> Array:
+    return frozen(np.eye(n_features) if n_axes == 2 else np.ones((n_features,) * n_axes))
 
 
 class Covariances:
@@ -106,7 +111,7 @@ class Covariances:
 
     def identity(self, n_features: int) -> Array:
         """Return the identity as one covariance."""
-        return np.eye(n_features) if self.n_axes == 2 else np.ones((n_features,) * self.n_axes)
+        return _identity(self.n_axes, n_features)
 
     def between(self, offsets: Array, factors: Array) -> Array:
         """Return factor times the outer product of each offset with itself, in the form of a covariance."""

@@ -9,13 +9,13 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
+from apolar.em.left_out import best_strengths
 from apolar.em.low_density import as_start_on, with_noise_share, without_low_density
 from apolar.em.problem import Problem
-from apolar.em.result import Fit, FitStatus, is_empty
+from apolar.em.result import Fit, FitStatus
 from apolar.em.run import Callback, Stop, has_kernel, run
-from apolar.em.tails import has_long_tails
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
-from apolar.mixture.prior import Prior
+from apolar.mixture.prior import Prior, Strengths
 from apolar.search.merging import merged_pairs, mixture_distances, untied_stats
 from apolar.search.moment_starts import from_moments
 from apolar.search.proposals import dropped_stats, with_one_more
@@ -31,6 +31,10 @@ __all__ = [
     "portfolio",
     "race",
 ]
+
+
+# Components of the same weight and the same diagonal covariance, as good as: the strongest of all priors.
+ALIKE = Strengths(1e5, 1.0, 1e5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,10 +94,9 @@ def best_fit(
     for _ in range(start.n_init):
         candidates = [as_start_on(data, candidate) for candidate in start.draw(rng)]
         drawn += candidates
-        used = prior.of_strength(0.0) if prior is not None and candidates[0].has_long_tails else prior
-        start_of_all = _near_optimum_of_all(data, candidates[0], used, max_iter)
+        start_of_all = _near_optimum_of_all(data, candidates[0], prior, max_iter)
         stop = Stop(max_iter, gain=tol)
-        (result,) = run(data, [start_of_all], used, stop, callback=callback, checked_on=sample)
+        (result,) = run(data, [start_of_all], prior, stop, callback=callback, checked_on=sample)
         best = result if best is None or is_better(result, best) else best
         if result.status is FitStatus.STOPPED:
             break
@@ -104,14 +107,7 @@ def best_fit(
 
 def is_better(fit: Fit, other: Fit) -> bool:
     """Return whether a fit is better by more than rounding; of equal ones the first is kept."""
-    if (fit.evidence is None) == (other.evidence is None):
-        (is_full, score), (other_is_full, other_score) = fit.rank, other.rank
-        if is_full != other_is_full:
-            return is_full
-    else:
-        # In one of two searches the tails seemed long: only the likelihood is known of both.
-        score, other_score = fit.log_likelihood, other.log_likelihood
-    return score > other_score + 1e-12 * abs(other_score)
+    return fit.score > other.score + 1e-12 * abs(other.score)
 
 
 def _near_optimum_of_all(data: Problem, start: Fit, prior: Prior | None, max_iter: int) -> Fit:
@@ -128,28 +124,19 @@ def _near_optimum_of_all(data: Problem, start: Fit, prior: Prior | None, max_ite
 
 
 def race(problem: Problem, starts: list[Fit], prior: Prior) -> list[Fit]:
-    """Return starts after short runs of EM, the best first.
-
-    By evidence, those with an almost empty component are last: their evidence is often the highest. If they
-    were first, no other would be run to its optimum.
-    """
-    is_compiled = has_kernel(problem) and not prior.compares_by_evidence
+    """Return starts after short runs of EM, the best first."""
+    is_compiled = has_kernel(problem) and not prior.follows_rows
     stop = Stop(SETTINGS.short_steps, SETTINGS.relative_tolerance if is_compiled else None)
     runs = [
         Fit(end.parameters, end.start, log_likelihood=end.score, n_iter=SETTINGS.short_steps)
         for end in run(problem, starts, prior, stop)
     ]
-
-    def place(fit: Fit) -> tuple[bool, float]:
-        is_last = prior.compares_by_evidence and np.any(is_empty(fit.parameters.weights * problem.weight))
-        return bool(is_last), -fit.log_likelihood
-
-    return sorted(runs, key=place)
+    return _best_first(runs)
 
 
 def approach(problem: Problem, start: Fit, prior: Prior | None, max_iter: int, tol: float) -> Fit:
     """Return the end of one run near an optimum: by plain steps where the extension makes them."""
-    is_compiled = has_kernel(problem) and (prior is None or not prior.compares_by_evidence)
+    is_compiled = has_kernel(problem) and (prior is None or not prior.follows_rows)
     stop = Stop(max_iter, SETTINGS.relative_tolerance) if is_compiled else Stop(max_iter, gain=tol)
     return run(problem, [start], prior, stop)[0]
 
@@ -199,7 +186,7 @@ def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.ran
             moments = [start for start in starts if start.start == "moments"]
             finalists = larger.optima([*finalists[: SETTINGS.kept], *moments])
             finalists = larger.after_split_and_merge(finalists, n_rounds=1)
-    return [replace(fit, skipped=skipped, has_long_tails=search.has_long_tails) for fit in finalists]
+    return [replace(fit, skipped=skipped) for fit in finalists]
 
 
 class SampleSearch:
@@ -236,8 +223,8 @@ class SampleSearch:
         self.sample = drawn.distinct()
         # Whether most of the short runs end as high as the best: there is one optimum, and it is found.
         self.starts_agree = False
-        # Whether the rows have longer tails than Gaussian components: the prior is then the conjugate one.
-        self.has_long_tails = False
+        self.alike: list[Fit] = []
+        self.strengths = None
         # The mixtures at which runs began and ended: arrays of their sufficient statistics.
         self.visited: list[Array] = []
 
@@ -275,20 +262,31 @@ class SampleSearch:
     def after_short_runs(self, starts: list[Fit]) -> list[Fit]:
         """Return the starts after short runs, the best first."""
         ranked = race(self.sample, starts, self.prior)
-        if self.prior.compares_by_evidence and has_long_tails(self.sample, ranked[0].parameters):
-            self.has_long_tails, self.prior = True, self.prior.of_strength(0.0)
-            ranked = race(self.sample, starts, self.prior)
+        if self.prior.shrinks(self.sample.family, self.n_components):
+            self.strengths = self._strengths(ranked[0])
+            if self.n_components > 1:
+                alike = race(self.sample, starts, self.prior.of_strengths(ALIKE))[0]
+                strengths = self._strengths(replace(alike, strengths=ALIKE))
+                self.alike = [replace(alike, strengths=strengths)]
+            ranked = [replace(fit, strengths=self.strengths) for fit in ranked]
         scores = np.array([fit.log_likelihood for fit in ranked])
         n_agreeing = np.count_nonzero(scores > scores.max() - SETTINGS.same_optimum)
         self.starts_agree = bool(n_agreeing >= SETTINGS.agreeing)
         return ranked
+
+    def _strengths(self, fit: Fit) -> Strengths:
+        """Return the strengths that rows left out prefer for a mixture."""
+        sample, parameters = self.sample, fit.parameters
+        stats = sample.e_step(parameters[None])[0][0]
+        adapted = self.prior.of_strengths(fit.strengths).adapted_to(sample.family, stats)
+        return best_strengths(sample.few, stats, self.prior, adapted.strengths, parameters, sample.weight)[0]
 
     def finalists(self, ranked: list[Fit]) -> list[Fit]:
         """Return the best of the short runs, run to their optima."""
         # The moments, which do not depend on chance, are always among them.
         chosen = [fit for fit in ranked if fit.start == "moments"]
         chosen += [fit for fit in ranked[: SETTINGS.kept] if fit.start != "moments"]
-        return self.optima(chosen)
+        return self.optima([*chosen, *self.alike])
 
     def optima(self, candidates: list[Fit], most: int | None = None) -> list[Fit]:
         """Return the optima that candidates lead to, the best first; no more than `most` of them are run.
@@ -299,7 +297,9 @@ class SampleSearch:
         for start in candidates:
             if len(optima) == most or self._is_visited(start):
                 continue
-            fit = approach(self.sample, start, self.prior, SETTINGS.sample_passes, SETTINGS.sample_tolerance)
+            strengths = start.strengths or self.strengths
+            prior = self.prior if strengths is None else self.prior.of_strengths(strengths)
+            fit = approach(self.sample, start, prior, SETTINGS.sample_passes, SETTINGS.sample_tolerance)
             optima.append(fit)
             self.visited += [untied_stats(self.sample, each.parameters).array for each in (start, fit)]
         return _best_first(optima)
@@ -336,11 +336,18 @@ class SampleSearch:
             merged += [stats.array for stats in merged_pairs(completed, fit.parameters, SETTINGS.kept)]
             merged += [stats.array for stats in dropped_stats(completed, fit.parameters, SETTINGS.kept)]
         # The short runs that follow adapt the prior.
-        starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.of_strength(0.0))
+        starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
         fits = [Fit(starts[i], name) for i in range(len(merged))]
         return race(sample, fits, prior)
 
 
 def _best_first(candidates: list[Fit]) -> list[Fit]:
-    """Return the candidates, the best first."""
-    return sorted(candidates, key=lambda candidate: candidate.rank, reverse=True)
+    """Return the candidates, the best first.
+
+    That is the one under which rows left out are likeliest; of those that these rows do not tell from it, by
+    one standard error, the one of the best trade-off with what it owes to having seen the rows.
+    """
+    ranked = sorted(candidates, key=lambda candidate: -candidate.score)
+    near = [fit for fit in ranked if fit.is_near(ranked[0])]
+    best = max(near, key=lambda fit: fit.score - SETTINGS.price * fit.optimism, default=None)
+    return sorted(ranked, key=lambda fit: fit is not best)

@@ -170,9 +170,9 @@ def merged_runs(
     n_common = min(len(stats.counts) for stats in seeded)
     merged_seeds = [greedily_merged_stats(family.untied, stats, n_common) for stats in seeded]
     # The short runs that follow adapt the prior.
-    starts = family.m_step(_stack_stats(merged_seeds), prior.of_strength(0.0))
+    starts = family.m_step(_stack_stats(merged_seeds), prior.conjugate)
     seeds = [Fit(starts[i], "overseed") for i in range(n_runs)]
-    runs = run(data, seeds, prior, Stop(SETTINGS.short_steps), is_scored=False)
+    runs = run(data, seeds, prior, Stop(SETTINGS.short_steps))
     merged = [merged_stats(data, each.parameters, n_components) for each in runs]
     return [resized_stats(data, stats, n_components) for stats in merged]
 
@@ -256,7 +256,7 @@ def best_of_short_runs(
         batch_size = min(SETTINGS.runs_per_batch, n_runs - first_run)
         starts = [_random_stats(data, n_components, rng, from_rows) for _ in range(batch_size)]
         fits = [Fit(data.family.m_step(stats, prior), "emem") for stats in starts]
-        fits = run(data, fits, prior, Stop(n_steps), is_scored=False)
+        fits = run(data, fits, prior, Stop(n_steps))
         runs = batch([fit.parameters for fit in fits])
         likelihoods = data.e_step(runs)[1]
         likelihoods = np.where(np.isfinite(likelihoods), likelihoods, -np.inf)

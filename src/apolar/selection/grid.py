@@ -288,7 +288,7 @@ class CandidateGrid:
             weights = problem.row_weights()
             certainty = float(certainties.sum() if weights is None else certainties @ weights)
         if self.task.criterion == "evidence":
-            evidence = fit.evidence if fit.evidence is not None else evidence_of(problem, fit)
+            evidence = evidence_of(problem, fit)
             evidence += problem.whitening.log_det * problem.weight
         n_parameters, scale = self.n_parameters(candidate), self.scale
         # Of each parameter that is fitted to fewer rows, their likelihood is higher by 1/2 on average.
@@ -356,7 +356,7 @@ class CandidateGrid:
         starts. The best of them is run to its end; the next ones only if a component of it collapses.
         """
         prior = self.task.prior
-        conjugate = Prior() if prior is None else prior.of_strength(0.0)
+        conjugate = Prior() if prior is None else prior.conjugate
         ranked = race(problem, starts, conjugate)
         # Of those that are equally high, one.
         gaps = np.diff([fit.log_likelihood for fit in ranked], prepend=np.inf)
@@ -463,7 +463,7 @@ class CandidateGrid:
         """Run a fit to its optimum, and see that it is one."""
         problem, fit = self.optima[candidate]
         finished = Optimum(problem, self._converged(problem, fit, self._prior(problem)))
-        if self._is_regular(problem, finished.fit.parameters) and finished.fit.rank >= fit.rank:
+        if self._is_regular(problem, finished.fit.parameters) and finished.fit.score >= fit.score:
             self._keep(candidate, finished)
 
     def _prior(self, problem: Problem) -> Prior | None:
