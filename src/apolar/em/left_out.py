@@ -72,10 +72,15 @@ class LeftOut:
             peaks = np.reshape(peaks, (n_mixtures, -1, block.n_rows))[:, :n_components]
         distances = 2 * (to_device_of(np.ascontiguousarray(peaks), logits) - of_components)
         distances = xp.maximum(distances, xp.zeros_like(distances))
+        # The largest of the other components: their density is what is left without the most probable one.
+        places = to_device_of(np.arange(logits.shape[1], dtype=float)[None, :, None], logits)
+        first = xp.astype(xp.argmax(logits, axis=1), logits.dtype)[:, None, :]
+        others = xp.max(xp.where(places == first, xp.full_like(logits, -np.inf), logits), axis=1)
         responsibilities, densities = posteriors(logits)
         shares = responsibilities[:, :n_components, :]
-        # Without the component altogether, this much of the density is left.
-        least = xp.log1p(-xp.minimum(shares, xp.full_like(shares, 1 - MIN_LEFT)))
+        least = xp.log1p(-xp.minimum(shares, xp.full_like(shares, 0.5)))
+        is_first = places[:, :n_components, :] == first
+        least = xp.where(is_first, (others - densities)[:, None, :], least)
         gains = xp.maximum(self._gains(distances, block.weights), least)
         return densities + xp.sum(shares * gains, axis=1)
 

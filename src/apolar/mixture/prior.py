@@ -225,7 +225,7 @@ class AdaptivePrior(Prior):
             if not family.shares_covariance:
                 target, rows = target[..., None, :, :], rows[..., None]
         else:
-            target = common_covariance(family, stats, conjugate)
+            target = pooled_covariance(family, stats, conjugate)
             if np.any(strengths.diagonal):
                 fraction = family.each(np.asarray(strengths.diagonal)[..., None])
                 target = target + fraction * (family.diagonal_part(target) - target)
@@ -450,6 +450,21 @@ def common_covariance(family: Family, stats: SufficientStats, terms: PriorTerms)
     return each(volumes) * np.expand_dims(common, axis)
 
 
+def pooled_covariance(family: Family, stats: SufficientStats, terms: PriorTerms) -> Array:
+    n_features, each, axis = stats.n_features, family.each, stats.counts.ndim - 1
+    counts, scatter = np.maximum(stats.counts, MIN_PART), family.scatter(stats)
+    added = terms.scatter / terms.divisor * FLOOR
+    total = each(family.divisor(counts.sum(axis=-1), n_features))
+    common = family.floored((scatter.sum(axis=axis) + added) / total)
+    volumes = np.ones_like(counts)
+    if has_volumes(family, n_features):
+        ratios = np.maximum(family.trace_ratio(scatter, np.expand_dims(common, axis)) / n_features, 0.0)
+        volumes = (ratios + 1) / (counts + 1)
+    return each(volumes) * np.expand_dims(common, axis)
+
+
+import os
+FLOOR=float(os.environ.get("FLOOR","1e-3"))
 def has_volumes(family: Family, n_features: int) -> bool:
     """Return whether the targets of the components have volumes of their own: if covariances have a shape."""
     return family.n_axes > 0 and n_features > 1

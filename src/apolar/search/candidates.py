@@ -14,7 +14,7 @@ from apolar.em.problem import Problem
 from apolar.em.result import Fit
 from apolar.mixture.prior import Prior
 from apolar.moments.covariance import leading_directions, row_moments
-from apolar.search.search import beside_noise, portfolio
+from apolar.search.search import ALIKE, beside_noise, portfolio
 from apolar.search.starts import STARTS
 
 __all__ = ["start_candidates"]
@@ -88,7 +88,8 @@ class _Simpler:
         best = candidates[0]
         stats = self.sample.imputed().soft_stats(self.data.row_responsibilities(best.parameters)[0])
         parameters = self.sample.m_step(stats, Prior() if prior is None else prior)
-        return [Fit(parameters, best.start, skipped=(*best.skipped, self.remark))]
+        # From there: covariances were diagonal.
+        return [Fit(parameters, best.start, strengths=ALIKE, skipped=(*best.skipped, self.remark))]
 
 
 def _simpler(

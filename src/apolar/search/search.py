@@ -326,7 +326,9 @@ class SampleSearch:
 
     def _split_and_merged(self, best: Fit) -> list[Fit]:
         """Return mixtures reached from a candidate by adding a component and then merging two."""
-        sample, prior = self.sample, self.prior
+        # Under the strengths of the candidate, if there are any.
+        sample, strengths = self.sample, best.strengths
+        prior = self.prior.of_strengths(strengths)
         completed = sample.imputed(best.parameters)
         name = best.start if best.start.endswith("+split") else f"{best.start}+split"
         proposals = [Fit(each, name) for each in with_one_more(completed, best.parameters, self.rng)]
@@ -338,7 +340,7 @@ class SampleSearch:
         # The short runs that follow adapt the prior.
         starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
         fits = [Fit(starts[i], name) for i in range(len(merged))]
-        return race(sample, fits, prior)
+        return [replace(fit, strengths=strengths) for fit in race(sample, fits, prior)]
 
 
 def _best_first(candidates: list[Fit]) -> list[Fit]:
