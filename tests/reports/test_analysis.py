@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.plots.mixtures import MixtureView
+from apolar.plots.views import MixtureView
 from apolar.reports.analysis import analyse
 from apolar.reports.text import Finding, agreement, choice, findings, headline, traits
 

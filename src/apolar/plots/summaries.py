@@ -9,6 +9,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
+from apolar._core.display import count_noun
 from apolar.mixture import SphericalMixture
 from apolar.moments import ComponentCount, n_components_from_spectrum
 from apolar.plots.chart import (
@@ -28,8 +29,7 @@ from apolar.plots.chart import (
     stems,
     style,
 )
-from apolar.plots.mixtures import MixtureView
-from apolar.plots.table import check_names, column_names
+from apolar.plots.views import MixtureView, check_names, column_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -123,17 +123,11 @@ def profile_chart(
     layers = [level_line(0.0, ends, {"color": GREY, "linewidth": 0.6})] if standardise else []
     legend = []
     for number in range(r):
-        colour, marker = style(number)
-        look: Look = {
-            "color": colour,
-            "marker": marker,
-            "linestyle": DASHES[number % len(DASHES)],
-            "linewidth": 0.7,
-        }
+        look = style(number) | {"linestyle": DASHES[number % len(DASHES)], "linewidth": 0.7}
         look["markersize"] = min(max(150 * step / k, 2.5), 6.0)
         x = np.arange(k) + (number - (r - 1) / 2) * step
         low, high = means[number] - deviations[number], means[number] + deviations[number]
-        layers.append(stems(x, low, high, {"color": colour, "linewidth": 1.2}, f"bars-{number + 1}"))
+        layers.append(stems(x, low, high, {"color": look["color"], "linewidth": 1.2}, f"bars-{number + 1}"))
         layers.append(Line(x, means[number], look, cluster_kind(number)))
         legend.append(
             (f"{clusters[number]} (weight {mixture.weights[number]:.2f})", look | {"linewidth": 1.0})
@@ -194,49 +188,23 @@ def spectrum(X: Any, *, n_components: int | None = None, ax: Axes | None = None)
 
 def _chart_of_rows(X: Any, n_components: int | None) -> Chart:
     count = X if isinstance(X, ComponentCount) else n_components_from_spectrum(X)
-    values = count.spectrum
-    n_signal = count.n_components - 1
+    values, n_signal, signal = count.spectrum, count.n_components - 1, "out of the noise"
+    said = f"the eigenvalues show {count_noun(count.n_components, 'component')}"
+    title, note = f"T{said[1:]}", count.message
     # The edge of Marchenko and Pastur depends on the number of rows, which it gives back here.
     rows = (len(values) - n_signal) / (np.sqrt(count.threshold / count.noise_level) - 1) ** 2
     if n_components is not None:
         n_signal = _check_summary(n_components, len(values), "the eigenvalues that are not zero") - 1
+        signal, note = "between components", f"By themselves {said}."
+        title = f"The eigenvalues taken as {count_noun(n_components, 'component')}"
     level = float(values[n_signal:].mean())
     ratio = np.sqrt((len(values) - n_signal) / rows)
     band = level * max(1 - ratio, 0.0) ** 2, level * (1 + ratio) ** 2
-    if n_components is None:
-        title = f"The eigenvalues show {_components(count.n_components)}"
-        note = _reading(count)
-    else:
-        title = f"The eigenvalues taken as {_components(n_components)}"
-        note = f"By themselves the eigenvalues show {_components(count.n_components)}."
-        n_inside = int(np.count_nonzero(values[:n_signal] <= band[1]))
-        if n_inside:
-            note = (
-                f"{n_inside} of the {n_signal} filled {'is' if n_inside == 1 else 'are'} no larger than what "
-                f"noise alone gives. {note}"
-            )
-    signal = "out of the noise" if n_components is None else "between components"
+    n_inside = int(np.count_nonzero(values[:n_signal] <= band[1]))
+    if n_inside:
+        verb = "is" if n_inside == 1 else "are"
+        note = f"{n_inside} of the {n_signal} filled {verb} no larger than what noise alone gives. {note}"
     return _eigenvalue_chart(values, n_signal, (signal, "noise"), level, band, title, note)
-
-
-def _reading(count: ComponentCount) -> str:
-    """Return what a count rests on."""
-    n_signal, n = count.n_components - 1, len(count.spectrum)
-    if n_signal == n - 1 > 0:
-        return (
-            "All eigenvalues but the last stand out, so that they show no level of noise: clusters may be "
-            "elongated, or more than the columns can show. Compare BIC over several numbers."
-        )
-    stand = {0: "No eigenvalue stands", 1: "One eigenvalue stands"}.get(
-        n_signal, f"{n_signal} eigenvalues stand"
-    )
-    other = ""
-    if count.least != count.most:
-        other = f" Other thresholds for noise give {count.least} to {count.most}."
-    return (
-        f"{stand} out of the noise. The number of components is one more, if clusters are spherical and "
-        f"their means in general position.{other}"
-    )
 
 
 def _chart_of_mixture(model: Any, n_components: int | None) -> Chart:
@@ -245,21 +213,21 @@ def _chart_of_mixture(model: Any, n_components: int | None) -> Chart:
     if not values[0] > 0:
         raise ValueError("The mixture has no spread: fit it to rows that differ.")
     values = values[values > 1e-12 * values[0]]
-    r = len(mixture.weights)
+    r = number = len(mixture.weights)
     if n_components is not None:
-        _check_summary(n_components, len(values), "the columns of the mixture")
-    n_signal = min((r if n_components is None else n_components) - 1, len(values))
+        number = _check_summary(n_components, len(values), "the columns of the mixture")
+    n_signal = min(number - 1, len(values))
     others = values[n_signal:]
     level = float(others.mean()) if len(others) else None
     note = "These are eigenvalues of the covariance of the mixture itself, not of rows."
     if n_signal:
         note += (
-            f" The means of {_components(n_signal + 1)} span {n_signal} direction{'s' * (n_signal != 1)}: so "
-            "many are filled. If components are spherical, the others are their common spread."
+            f" The means of {n_signal + 1} components span {count_noun(n_signal, 'direction')}: so many are "
+            "filled. If components are spherical, the others are their common spread."
         )
     if not len(others):
         note += " There are more components than columns, and none is left for that."
-    title = f"Eigenvalues of a mixture of {_components(r)}"
+    title = f"Eigenvalues of a mixture of {count_noun(r, 'component')}"
     names = ("span of the means", "the others")
     return _eigenvalue_chart(values, n_signal, names, level, None, title, note)
 
@@ -272,10 +240,6 @@ def _check_summary(n_components: Any, most: int, what: str) -> int:
             f"noise: ask for at most {most}, or leave n_components out."
         )
     return number
-
-
-def _components(number: int) -> str:
-    return f"{number} component{'s' * (number != 1)}"
 
 
 def spectrum_chart(X: Any, n_components: int | None = None) -> Chart:

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from apolar.exceptions import ColumnError, ColumnWarning, ComponentError, FarRow
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.moments.covariance import is_constant
-from apolar.plots.mixtures import MixtureView
+from apolar.plots.views import MixtureView
 from apolar.reports.limits import LIMITS
 from apolar.reports.scoring import (
     OUTLIER_LEVEL,
@@ -149,6 +150,16 @@ class Analysis(TableScores):
     def n_noise(self) -> int:
         """The number of rows that are noise."""
         return int(np.count_nonzero(self.predicted == NOISE_LABEL))
+
+    @cached_property
+    def is_doubtful(self) -> Array:
+        """Which rows have a cluster in doubt, shape (n_samples,)."""
+        return 1 - self.uncertainty < LIMITS.doubt
+
+    @cached_property
+    def is_outlying(self) -> Array:
+        """Which rows are outliers; those that are called noise are known to be in no cluster."""
+        return self.outliers & (self.predicted != NOISE_LABEL)
 
     @property
     def deviations(self) -> Array:
