@@ -37,7 +37,7 @@ def test_distances_are_those_to_the_best_value(model):
     assert axes.get_title() == 'EM from the start "random": converged'
     assert note(axes).startswith(model.message_)
     assert f"after {model.n_iter_} passes." in note(axes)
-    assert legend(axes) == ["after a pass", "tolerance: 5e-06 per row", "at the best value: 0"]
+    assert legend(axes) == ["tolerance: 5e-06 per row", "after a pass", "at the best value: 0"]
     (tolerance,) = [line for line in axes.lines if line.get_linestyle() == "--"]
     np.testing.assert_allclose(tolerance.get_ydata(), model.tol / 200)
 

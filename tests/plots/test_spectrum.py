@@ -52,10 +52,10 @@ def test_eigenvalues_and_noise_are_those_that_are_counted(X):
     assert axes.get_title() == "The eigenvalues show 4 components"
     assert note(axes) == count.message
     assert legend(axes) == [
+        f"noise alone: {low:.3g} to {high:.3g}",
+        f"mean of noise: {count.noise_level:.3g}",
         "out of the noise (3)",
         "noise (3)",
-        f"mean of noise: {count.noise_level:.3g}",
-        f"noise alone: {low:.3g} to {high:.3g}",
     ]
     # A stem for each dot, from the bottom.
     stems = [line for line in axes.lines if line.get_marker() == "None" and line.get_linestyle() == "-"]
@@ -86,7 +86,7 @@ def test_it_is_said_if_noise_is_taken_for_components():
     axes = spectrum(X, ax=blank())
     assert axes.get_title() == "The eigenvalues show 1 component"
     assert note(axes).startswith("1 component (")
-    assert legend(axes)[0] == "noise (8)"
+    assert legend(axes)[-1] == "noise (8)"
     axes = spectrum(X, n_components=3, ax=blank())
     assert np.count_nonzero(dots(axes)[0] <= band(axes)[1]) == 2
     assert note(axes).startswith("2 of the 2 filled are no larger than what noise alone gives.")
@@ -117,7 +117,7 @@ def test_the_eigenvalues_of_a_mixture(kind):
     np.testing.assert_allclose(np.concatenate([filled, hollow]), np.linalg.eigvalsh(covariance)[::-1])
     np.testing.assert_allclose(level(axes), hollow.mean())
     r, m = means.shape
-    assert legend(axes)[:2] == [f"span of the means ({r - 1})", f"the others ({m - r + 1})"]
+    assert legend(axes)[1:] == [f"span of the means ({r - 1})", f"the others ({m - r + 1})"]
     assert not axes.patches
     assert "of the mixture itself, not of rows" in note(axes)
     assert axes.get_title() == f"Eigenvalues of a mixture of {r} components"

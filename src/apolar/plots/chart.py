@@ -91,12 +91,16 @@ class Points:
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A line through points, with gaps where they are NaN; closed and filled on demand."""
+    """A line through points, with gaps where they are NaN; closed and filled on demand.
+
+    The legend names lines that have a label.
+    """
 
     x: Array
     y: Array
     look: Look
     kind: str = ""
+    label: str = ""
     is_filled: bool = False
 
 
@@ -112,14 +116,14 @@ class Chart:
     title : str
     names : pair of str
         Of the axes.
-    legend : list of pair
-        Text, and how the line or mark next to it looks.
     notes : list of str
         How to read the picture.
     x_scale, y_scale : {"number", "integer", "log", "zero"} or list of str
         What ticks are at, or the names of 0, 1, ...; zero has a tick at zero only.
     label : str
         What is written between the lines and points.
+    marks : list of pair
+        What the legend names besides lines: a text, and how the mark next to it looks.
     """
 
     layers: Sequence[Points | Line]
@@ -127,11 +131,17 @@ class Chart:
     ylim: tuple[float, float]
     title: str = ""
     names: tuple[str, str] = ("", "")
-    legend: list[tuple[str, Look]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     x_scale: str | list[str] = "number"
     y_scale: str | list[str] = "number"
     label: str = ""
+    marks: list[tuple[str, Look]] = field(default_factory=list)
+
+    @property
+    def legend(self) -> list[tuple[str, Look]]:
+        """The texts of the legend, and how the line or mark next to each looks."""
+        lines = [layer for layer in self.layers if isinstance(layer, Line) and layer.label]
+        return [(line.label, line.look) for line in lines] + self.marks
 
     @property
     def caption(self) -> str:
@@ -148,9 +158,9 @@ def limits(column: Array) -> tuple[float, float]:
     return low - pad, high + pad
 
 
-def level_line(value: float, ends: tuple[float, float], look: Look) -> Line:
+def level_line(value: float, ends: tuple[float, float], look: Look, label: str = "") -> Line:
     """Return a horizontal line."""
-    return Line(np.array(ends), np.full(2, value), look)
+    return Line(np.array(ends), np.full(2, value), look, label=label)
 
 
 def stems(x: Array, low: Array | float, high: Array, look: Look, kind: str = "") -> Line:
@@ -237,7 +247,8 @@ def draw_layers(panel: Any, chart: Chart, most_ticks: int) -> None:
                 rasterized=n_points > MAX_VECTORS, zorder=order,
             )  # fmt: skip
         elif layer.is_filled:
-            panel.fill(layer.x, layer.y, linewidth=0, zorder=order, **layer.look)
+            colour, alpha = layer.look["color"], layer.look["alpha"]
+            panel.fill(layer.x, layer.y, color=colour, alpha=alpha, linewidth=0, zorder=order)
         else:
             image = len(layer.x) > MAX_VECTORS
             panel.plot(layer.x, layer.y, zorder=order, gid=layer.kind, rasterized=image, **layer.look)

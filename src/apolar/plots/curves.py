@@ -96,26 +96,20 @@ def _distance_chart(values: Array, tolerance: float | None, title: str, name: st
     ends = (0.5, len(passes) + 0.5)
     left = values.max() - values
     above = left > 0
-    layers: list[Line] = []
-    legend = []
+    layers = []
     bottom, heights = 0.0, (-1.0, 1.0)
     if above.any():
         known = [*left[above], *([] if tolerance is None else [tolerance])]
         bottom = min(known) / 6
         heights = (bottom / 2, max(known) * 2)
-        layers.append(Line(passes, np.where(above, left, np.nan), look, "distance"))
-        legend.append(("after a pass", look))
         if tolerance is not None:
-            layers.insert(0, level_line(tolerance, ends, LEVEL))
-            legend.append((f"tolerance: {tolerance:.2g} per row", LEVEL))
+            layers.append(level_line(tolerance, ends, LEVEL, f"tolerance: {tolerance:.2g} per row"))
+        layers.append(Line(passes, np.where(above, left, np.nan), look, "distance", "after a pass"))
     at_best = passes[~above]
     end = MARK | {"color": INK, "markerfacecolor": "white", "clip_on": False}
-    layers.append(Line(at_best, np.full(len(at_best), bottom), end, "best"))
-    legend.append(("at the best value: 0", end))
+    layers.append(Line(at_best, np.full(len(at_best), bottom), end, "best", "at the best value: 0"))
     scale = "log" if above.any() else "zero"
-    return Chart(
-        layers, ends, heights, title, ("passes over the data", name), legend, notes, "integer", scale
-    )
+    return Chart(layers, ends, heights, title, ("passes over the data", name), notes, "integer", scale)
 
 
 def _passes_and_look(values: Array) -> tuple[Array, Look]:
@@ -157,9 +151,9 @@ def _chart_of_model(model: Any) -> Chart:
     if start == "stream":
         calls, look = _passes_and_look(values)
         names = ("calls of partial_fit", "mean log-likelihood of a row")
-        title, legend = "A mixture that follows a stream", [("after a call", look)]
-        layers, ends = [Line(calls, values, look, "values")], (0.5, len(calls) + 0.5)
-        return Chart(layers, ends, limits(values), title, names, legend, [message], "integer")
+        title, ends = "A mixture that follows a stream", (0.5, len(calls) + 0.5)
+        line = Line(calls, values, look, "values", "after a call")
+        return Chart([line], ends, limits(values), title, names, [message], "integer")
     ended = "converged" if model.converged_ else "did not converge"
     title = f'EM from the start "{start}": {ended}' if start else f"EM {ended}"
     rows = getattr(model, "n_samples_seen_", 0)
@@ -225,7 +219,6 @@ def selection_chart(selection: Selection) -> Chart:
     """Return the criterion of each candidate against its number of components."""
     criterion, best, highest = selection.criterion, selection.best_row, _highest(selection)
     layers: list[Line] = []
-    legend: list[tuple[str, Look]] = []
     by_size = sorted(selection.table, key=lambda row: row.n_components)
     for number, kind in enumerate(dict.fromkeys(row.covariance_type for row in selection.table)):
         rows = [row for row in by_size if row.covariance_type == kind]
@@ -242,23 +235,20 @@ def selection_chart(selection: Selection) -> Chart:
         }
         components = np.array([row.n_components for row in rows])
         # Gaps where candidates failed or were pruned.
-        layers.append(Line(components, values, look, kind))
+        label = kind if np.any(values <= highest) else f"{kind} (above the frame)"
+        layers.append(Line(components, values, look, kind, label))
         is_open = np.isfinite(values) & ~np.array([row.converged for row in rows])
         if is_open.any():
             hollow = look | {"linestyle": "none", "markerfacecolor": "white"}
             layers.append(Line(components[is_open], values[is_open], hollow))
-        is_outside = not np.any(values <= highest)
-        legend.append((f"{kind} (above the frame)" if is_outside else kind, look))
     lowest = float(getattr(best, criterion))
     others = [row for row in ranked_rows(selection.table, criterion) if row is not best]
     for row, colour in zip([best, *others], (INK, GREY), strict=False):
         value = float(getattr(row, criterion))
-        look = _RING | {"color": colour}
-        layers.append(Line(np.array([row.n_components]), np.array([value]), look))
         name = f"{row.n_components} {row.covariance_type}"
-        legend.append(
-            (f"lowest: {name}" if row is best else f"next: {name}, {value - lowest:.1f} behind", look)
-        )
+        label = f"lowest: {name}" if row is best else f"next: {name}, {value - lowest:.1f} behind"
+        x, y = np.array([row.n_components]), np.array([value])
+        layers.append(Line(x, y, _RING | {"color": colour}, label=label))
     numbers = [row.n_components for row in selection.table]
     name, margin = criterion_title(criterion), 0.1 * (highest - lowest)
     return Chart(
@@ -267,7 +257,6 @@ def selection_chart(selection: Selection) -> Chart:
         (lowest - margin, highest + margin),
         f"{name} of {count_noun(len(selection.table), 'candidate')}",
         ("number of components", f"{name} (lower is better)"),
-        legend,
         [selection.reason, *_remarks(selection, highest)],
         "integer",
     )
@@ -294,12 +283,13 @@ def _remarks(selection: Selection, highest: float) -> list[str]:
     n_above = sum(bool(getattr(row, selection.criterion) > highest) for row in selection.table)
     if n_above:
         remarks.append(f"{n_above} candidate{'s are' if n_above > 1 else ' is'} above the frame.")
-    failed = [row for row in selection.table if row.failed is not None]
-    if failed:
-        listed = []
-        for kind in dict.fromkeys(row.covariance_type for row in failed):
-            numbers = sorted(row.n_components for row in failed if row.covariance_type == kind)
+    listed = []
+    for kind in dict.fromkeys(row.covariance_type for row in selection.table):
+        failed = [row for row in selection.table if row.covariance_type == kind and row.failed is not None]
+        if failed:
+            numbers = sorted(row.n_components for row in failed)
             listed.append(f"{kind} with {', '.join(map(str, numbers))}")
+    if listed:
         remarks.append(f"Gaps are candidates that failed: {'; '.join(listed)}.")
     if any(row.is_fitted and not row.converged for row in selection.table):
         remarks.append("Hollow marks: EM did not converge.")

@@ -391,19 +391,19 @@ def row_chart(
         *cluster_points(values, numbers, wrong, areas, certain),
         *cluster_points(values, numbers, wrong, areas, doubtful, edge=INK),
     ]
-    legend = [entry for entry in clusters.legend() if not entry[0].endswith("(0)")]
+    marks = [entry for entry in clusters.legend() if not entry[0].endswith("(0)")]
     n_doubtful = int(np.count_nonzero(doubt > DOUBTFUL))
     if n_doubtful:
         look = {"marker": "o", "color": PAPER, "markeredgecolor": INK, "markersize": 8}
-        legend.append((f"in doubt ({n_doubtful})", look))
+        marks.append((f"in doubt ({n_doubtful})", look))
     return Chart(
         layers,
         limits(values[:, 0]),
         (-0.06 * highest, 1.08 * highest) if is_doubt else limits(values[:, 1]),
         "Where the cluster of a row is uncertain",
         names,
-        legend,
         _notes(doubt, len(kept), n_choices),
+        marks=marks,
     )
 
 

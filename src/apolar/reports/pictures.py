@@ -133,7 +133,7 @@ def _matrix(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureVi
     for i, j in np.argwhere(~np.eye(k, dtype=bool)).tolist():
         grid[i][j] = _with_rings(grid[i][j], shown, values[:, [j, i]])
     notes = ["Colours and marks are clusters.", *shown.remarks, ELLIPSES if k > 1 else ""]
-    grid[0][0] = replace(grid[0][0], notes=notes, legend=_row_legend(analysis, shown))
+    grid[0][0] = replace(grid[0][0], notes=notes, marks=_row_legend(analysis, shown))
     words = shown.words if n_panels * n <= LIMITS.named_points else None
     alt = "Scatter-plot matrix of the columns that separate the clusters best."
     return _picture("The clusters", alt, grid, "m", words, (72 * side, 72 * side))
@@ -148,10 +148,11 @@ def _plane(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureVie
     plane = row_chart(values, names, shown.doubt, shown.clusters, rows, n_choices)
     n_doubtful = np.count_nonzero(analysis.is_doubtful)
     doubtful = [(f"in doubt ({n_doubtful:,})", IN_DOUBT)] if n_doubtful else []
-    legend = _row_legend(analysis, shown, doubtful)
     notes = ["Point at a mark to see its row.", *shown.remarks]
     alt = "Rows in the plane of two columns; large marks with a rim are rows between clusters."
-    plane = replace(_with_rings(plane, shown, values), notes=notes, legend=legend)
+    plane = replace(
+        _with_rings(plane, shown, values), notes=notes, marks=_row_legend(analysis, shown, doubtful)
+    )
     return _picture("Where the cluster is in doubt", alt, [[plane]], "w", shown.words)
 
 
