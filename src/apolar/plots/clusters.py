@@ -105,36 +105,33 @@ def numbered_clusters(
         That of the mixture whose components are predicted. Clusters then have the numbers of the components,
         in this picture as in all others of the mixture, and classes those of the clusters that match them.
     """
-    by_component = n_components is not None and predicted is not None
-    kind = "cluster" if labels is None else "class"
-    true = found = values = numbers = None
+    true = found = None
     names: list[str] = []
+    component_numbers: dict[int, int] = {}
     if labels is not None:
         values, true = _encode(labels, "labels", n_rows)
-        names = _label_names(values, class_names, kind)
+        names = _label_names(values, class_names, "class")
     if predicted is not None:
-        if by_component:
-            values, found = np.arange(n_components or 0), label_column(predicted, "predicted", n_rows)
-        else:
+        if n_components is None:
             values, found = _encode(predicted, "predicted", n_rows)
+        else:
+            values, found = np.arange(n_components), label_column(predicted, "predicted", n_rows)
         numbers = np.arange(len(values))
         if true is None:
-            names = _label_names(values, class_names, kind)
-        elif by_component:
-            classes, names = names, _label_names(values, None, "cluster")
-            true, extra = _renumber(true, found, len(classes), len(values))
-            for number, name in zip(extra.tolist(), classes, strict=True):
-                if number < len(values):
-                    names[number] += f": {name}"
-            names += [name for number, name in zip(extra, classes, strict=True) if number >= len(values)]
-        else:
+            names = _label_names(values, class_names, "cluster")
+        elif n_components is None:
             found, numbers = _renumber(found, true, len(values), len(names))
             others = _label_names(values[numbers >= len(names)], None, "cluster")
             names += [f"extra {name}" for name in others]
-    component_numbers: dict[int, int] = {}
-    if values is not None and numbers is not None and values.dtype.kind in "biuf":
-        pairs = zip(values.tolist(), numbers.tolist(), strict=True)
-        component_numbers = {int(value): number for value, number in pairs if value == value // 1}
+        else:
+            classes, names = names, _label_names(values, None, "cluster")
+            true, matched = _renumber(true, found, len(classes), n_components)
+            names += [name for number, name in zip(matched, classes, strict=True) if number >= n_components]
+            for number, name in zip(matched.tolist(), classes, strict=True):
+                names[number] += f": {name}" if number < n_components else ""
+        if values.dtype.kind in "biuf":
+            pairs = zip(values.tolist(), numbers.tolist(), strict=True)
+            component_numbers = {int(value): number for value, number in pairs if value == value // 1}
     known = [codes for codes in (true, found) if codes is not None] or [np.zeros(n_rows, dtype=np.intp)]
     return Clusters(true, found, names, component_numbers, (known[0], known[-1]))
 

@@ -32,7 +32,7 @@ from apolar.reports.scoring import (
     score_table,
     select_in_units,
 )
-from apolar.scores import FitSummary, adjusted_rand_index, error_rate, match_labels
+from apolar.scores import adjusted_rand_index, error_rate, match_labels
 from apolar.selection import Selection
 
 # In place of the cluster of a class that none matches.
@@ -293,7 +293,10 @@ def describe(
     likelihood = analysis.likelihood
     reason = "They belong to the rows that the mixture was fitted to, and these are others."
     errors: dict[str, Any] = {"no_errors": reason}
-    if _is_fitted_to(model, likelihood):
+    # Rows are those of the fit if they are as many, and as likely.
+    mean = likelihood.log_likelihood / likelihood.n_samples
+    is_same = abs(mean - model.lower_bound_) <= LIMITS.same_likelihood * max(1.0, abs(mean))
+    if is_same and likelihood.n_samples == model.n_samples_seen_:
         errors = _standard_errors(model, X, np.ones(X.shape[1]), names)
         # The evidence is that of the rows of the fit.
         likelihood = replace(likelihood, log_evidence=model.evidence_)
@@ -316,13 +319,6 @@ def _analysis_of(
         outlier_level=level,
         truth=truth,
     )
-
-
-def _is_fitted_to(model: GaussianMixture, likelihood: FitSummary) -> bool:
-    """Return whether rows are those of the fit: as many, and as likely."""
-    mean = likelihood.log_likelihood / likelihood.n_samples
-    is_same = abs(mean - model.lower_bound_) <= LIMITS.same_likelihood * max(1.0, abs(mean))
-    return bool(is_same and likelihood.n_samples == model.n_samples_seen_)
 
 
 def _standard_errors(model: GaussianMixture, data: Any, units: Array, names: Sequence[str]) -> dict[str, Any]:

@@ -122,17 +122,14 @@ class TableScores:
 
 def score_table(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL) -> TableScores:
     """Return labels, uncertainties, outliers and the likelihood of all rows, read a chunk at a time."""
-    predicted = np.empty(len(X), dtype=np.int64)
-    uncertainty, outliers = np.empty(len(X)), np.empty(len(X), dtype=bool)
-    log_likelihood, start = 0.0, 0
+    parts, log_likelihood, n_rows = [], 0.0, 0
     n_missing = np.zeros(X.shape[1], dtype=np.int64)
     for scores in score_chunks(model, X, level):
-        cut = slice(start, start + len(scores.predicted))
-        predicted[cut], uncertainty[cut] = scores.predicted, scores.uncertainty
-        outliers[cut] = scores.outliers
+        parts.append((scores.predicted, scores.uncertainty, scores.outliers))
         log_likelihood += float(scores.log_densities.sum(dtype=np.float64))
-        n_missing += np.isnan(X[cut]).sum(axis=0)
-        start = cut.stop
+        n_missing += np.isnan(X[n_rows : n_rows + len(scores.predicted)]).sum(axis=0)
+        n_rows += len(scores.predicted)
+    predicted, uncertainty, outliers = map(np.concatenate, zip(*parts, strict=True))
     certainty = float(np.log(1 - uncertainty).sum())
     likelihood = FitSummary(log_likelihood, model.n_parameters_, float(len(X)), certainty)
     return TableScores(predicted, uncertainty, outliers, n_missing, likelihood)
