@@ -1,4 +1,4 @@
-"""A table, clustered: units, choices, classes, noise, what is said about it; and other rows under its mixture."""
+"""A table, clustered: units, choices, classes, noise, what is said; other rows under its mixture."""
 
 from dataclasses import replace
 

@@ -35,9 +35,6 @@ from apolar.reports.scoring import (
 from apolar.scores import adjusted_rand_index, error_rate, match_labels
 from apolar.selection import Selection
 
-# In place of the cluster of a class that none matches.
-UNMATCHED = -2
-
 
 @dataclass(frozen=True, eq=False)
 class KnownClasses:
@@ -54,8 +51,10 @@ class KnownClasses:
         Rows of each class in each cluster; noise counts as one more, the last.
     n_unknown : int
         Rows without a class; they do not count.
-    matched : ndarray of int, shape (n_classes,)
-        What matches each class best, one to one: a cluster, noise (-1), or nothing (-2).
+    matched : dict
+        The name of the class that matches each cluster, or noise (-1), best, one to one.
+    is_wrong : ndarray of bool, shape (n_samples,)
+        Rows that are not in the cluster of their class, or not noise if that matches it.
     """
 
     names: tuple[str, ...]
@@ -64,7 +63,8 @@ class KnownClasses:
     error_rate: float
     counts: Array
     n_unknown: int
-    matched: Array
+    matched: dict[int, str]
+    is_wrong: Array
 
 
 def compare_classes(labels: Any, predicted: Array, n_components: int) -> KnownClasses:
@@ -79,8 +79,10 @@ def compare_classes(labels: Any, predicted: Array, n_components: int) -> KnownCl
     found = np.where(predicted[known] == NOISE_LABEL, n_components, predicted[known])
     counts = np.zeros((len(names), n_components + 1), dtype=np.int64)
     np.add.at(counts, (known_codes, found), 1)
-    matched = match_labels(counts)
-    matched = np.where(matched < 0, UNMATCHED, np.where(matched < n_components, matched, NOISE_LABEL))
+    clusters = match_labels(counts)
+    is_wrong = np.zeros(len(strings), dtype=bool)
+    is_wrong[known] = clusters[known_codes] != found
+    pairs = zip(clusters.tolist(), names.tolist(), strict=True)
     return KnownClasses(
         tuple(names.tolist()),
         codes,
@@ -88,7 +90,8 @@ def compare_classes(labels: Any, predicted: Array, n_components: int) -> KnownCl
         error_rate(known_codes, predicted[known]),
         counts,
         int(np.count_nonzero(~known)),
-        matched,
+        {k if k < n_components else NOISE_LABEL: name for k, name in pairs if k >= 0},
+        is_wrong,
     )
 
 

@@ -59,8 +59,6 @@ class Limits:
     named_points: int = 3600
     # Rows at one place that are named.
     named_together: int = 4
-    # The sizes of points of one kind are rounded to this many, so that each is written once.
-    n_sizes: int = 8
     spectrum_rows: int = 200_000
     spectrum_columns: int = 300
 

@@ -178,9 +178,10 @@ def choose_rows(
         which = "1 outlier is" if n_outside == 1 else f"{n_outside:,} outliers are"
         remarks.append(f"{which} far outside the frame.")
     posteriors = posteriors_of(nameless(analysis.model), X[positions])
-    wrong = _disagreeing(analysis)
+    wrong = np.zeros(analysis.n_rows, dtype=bool)
     # Many rings would hide the rows.
-    wrong &= np.count_nonzero(wrong) <= LIMITS.n_rings
+    if analysis.truth is not None and np.count_nonzero(analysis.truth.is_wrong) <= LIMITS.n_rings:
+        wrong = analysis.truth.is_wrong
     n_clusters = len(analysis.model.weights_)
     return ShownRows(
         values,
@@ -202,11 +203,3 @@ def _inside(values: Array, outliers: Array) -> Array:
     room = LIMITS.far * (high - low)
     is_near = np.all((values >= low - room) & (values <= high + room), axis=1)
     return is_near | ~outliers
-
-
-def _disagreeing(analysis: Analysis) -> Array:
-    """Return which rows are not in the cluster of their class, or not noise if that matches it."""
-    truth = analysis.truth
-    if truth is None:
-        return np.zeros(analysis.n_rows, dtype=bool)
-    return (truth.codes >= 0) & (truth.matched[truth.codes] != analysis.predicted)

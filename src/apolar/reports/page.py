@@ -17,7 +17,6 @@ from apolar._core.arrays import Array
 from apolar._core.display import count_noun, figures, with_error
 from apolar._core.files import atomic_file
 from apolar.estimator import GaussianMixture
-from apolar.estimator.fitted import NOISE_LABEL
 from apolar.mixture.families import family
 from apolar.plots.chart import need_library
 from apolar.plots.clusters import label_column
@@ -141,7 +140,7 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
         outlying=outlying_rows(analysis, X, numbers),
         n_outlying=int(np.count_nonzero(analysis.is_outlying)),
         labels_link=labels_link(analysis, numbers),
-        matched=_matched_names(analysis),
+        matched={} if analysis.truth is None else analysis.truth.matched,
         limits=LIMITS,
         versions=f"apolar {__version__}, Python {platform.python_version()}, {libraries}",
         n_missing=int(analysis.n_missing.sum()),
@@ -167,14 +166,6 @@ def _clusters(analysis: Analysis) -> list[dict[str, Any]]:
         }
         for k in range(len(model.weights_))
     ]
-
-
-def _matched_names(analysis: Analysis) -> dict[int, str]:
-    """Return the names of the classes that match clusters, or noise, by their numbers."""
-    if analysis.truth is None:
-        return {}
-    pairs = zip(analysis.truth.matched.tolist(), analysis.truth.names, strict=True)
-    return {cluster: name for cluster, name in pairs if cluster >= NOISE_LABEL}
 
 
 def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:

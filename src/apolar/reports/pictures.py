@@ -376,28 +376,26 @@ def _layer(
 
 def _points(points: Points, x: Array, y: Array, name: str, words: Sequence[str] | None) -> str:
     """Return points: marks of each size, and the places where they are used."""
-    look, sizes = points.look, np.sqrt(points.areas)
-    least = float(sizes.min())
-    step = max((float(sizes.max()) - least) / (LIMITS.n_sizes - 1), 1e-9)
-    levels = np.rint((sizes - least) / step).astype(int)
-    marks = ""
-    for level in np.unique(levels):
-        shape = _marker_shape(look["marker"], least + level * step)
-        marks += f'<path id="{name}m{level}" d="{shape}"/>'
+    look, marks = points.look, ""
+    # In tenths of a point, so that marks of about one size are written once.
+    sizes = np.rint(10 * np.sqrt(points.areas)).astype(int)
+    for size in np.unique(sizes):
+        shape = _marker_shape(look["marker"], size / 10)
+        marks += f'<path id="{name}m{size}" d="{shape}"/>'
     places = list(zip(points.x.tolist(), points.y.tolist(), strict=True))
     together: dict[tuple[float, float], list[str]] = {}
     if words is not None and points.kind != "ring":
         for place, row in zip(places, points.rows.tolist(), strict=True):
             together.setdefault(place, []).append(words[row])
     uses = []
-    for place, a, b, level in zip(places, x, y, levels, strict=True):
+    for place, a, b, size in zip(places, x, y, sizes, strict=True):
         lines = together.get(place, [])
         if len(lines) > LIMITS.named_together:
             n_more = len(lines) - LIMITS.named_together
             lines = [*lines[: LIMITS.named_together], f"and {n_more} more here"]
         text = escape("\n".join(lines), quote=False)
         inside = f"<title>{text}</title>" if text else ""
-        uses.append(f'<use href="#{name}m{level}" x="{a:.1f}" y="{b:.1f}">{inside}</use>')
+        uses.append(f'<use href="#{name}m{size}" x="{a:.1f}" y="{b:.1f}">{inside}</use>')
     style = f"fill: {_colour(look['color'])}; fill-opacity: {look['alpha']:g}"
     if "markeredgecolor" in look:
         style += f"; stroke: {_colour(look['markeredgecolor'])}; stroke-width: 0.7"
