@@ -133,7 +133,7 @@ def scatter_matrix(
     rng = random_generator(random_state)
     mixture, n_components = None, None
     if model is not None:
-        mixture = MixtureView.of(model).check_columns(n_features)
+        mixture = MixtureView.of(model, n_features)
         if predicted is None or (labels is None and _are_components(predicted, len(mixture.means))):
             n_components = len(mixture.means)
         if predicted is None:
@@ -342,7 +342,7 @@ def uncertainty(
     ('petal_length', 'petal_width')
     """
     table = TableView.of(X)
-    mixture = MixtureView.of(model).check_columns(table.shape[1])
+    mixture = MixtureView.of(model, table.shape[1])
     max_points, rng = check_integer(max_points, "max_points", least=1), random_generator(random_state)
     plane, names = _plane(mixture, table, columns, feature_names)
     probabilities = posteriors_of(model, X)

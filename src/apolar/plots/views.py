@@ -163,22 +163,23 @@ class MixtureView:
     family: Family
 
     @classmethod
-    def of(cls, model: Any) -> MixtureView:
-        """Return the parameters of a GaussianMixture, fitted, or of a SphericalMixture."""
-        if isinstance(model, SphericalMixture):
-            return cls(model.weights, model.means, model.covariances, family(model.covariance_type))
-        check_fitted(model, "GaussianMixture or SphericalMixture")
-        weights, means = np.asarray(model.weights_), np.asarray(model.means_)
-        return cls(weights, means, np.asarray(model.covariances_), family(model.covariance_type))
+    def of(cls, model: Any, n_features: int | None = None) -> MixtureView:
+        """Return the parameters of a SphericalMixture, or of a GaussianMixture that is fitted.
 
-    def check_columns(self, n_features: int) -> MixtureView:
-        """Return the mixture, if it has as many columns as X."""
-        if self.means.shape[1] != n_features:
+        `n_features` is the number of columns of X; a mixture of other columns is refused.
+        """
+        if isinstance(model, SphericalMixture):
+            parameters = model.weights, model.means, model.covariances
+        else:
+            check_fitted(model, "GaussianMixture or SphericalMixture")
+            parameters = model.weights_, model.means_, model.covariances_
+        weights, means, covariances = map(np.asarray, parameters)
+        if n_features not in (None, means.shape[1]):
             raise ValueError(
-                f"The model has {self.means.shape[1]} columns and X {n_features}: pass the X of the fit, and "
+                f"The model has {means.shape[1]} columns and X {n_features}: pass the X of the fit, and "
                 "choose what is shown with columns=."
             )
-        return self
+        return cls(weights, means, covariances, family(model.covariance_type))
 
     @property
     def shares(self) -> Array:
