@@ -337,7 +337,7 @@ def uncertainty(
     >>> import apolar
     >>> iris = apolar.datasets.load_iris()
     >>> gm = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
-    >>> ax = apolar.plots.scatter(gm, iris.data, feature_names=iris.feature_names)
+    >>> ax = apolar.plots.uncertainty(gm, iris.data, feature_names=iris.feature_names)
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('petal_length', 'petal_width')
     """
