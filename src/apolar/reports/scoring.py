@@ -85,13 +85,29 @@ def score_chunks(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL)
         rows = np.asarray(X[start : start + CHUNK])
         posteriors, densities = posteriors_of(plain, rows), plain.score_samples(rows)
         predicted = most_probable(posteriors, len(model.weights_))
-        outliers = rule(rows)
+        outliers = _outliers(rule, rows, predicted)
         far = np.flatnonzero(~(densities > LIMITS.min_density))
         if len(far):
             posteriors = np.array(posteriors, dtype=np.float64)
             posteriors[far], outliers[far] = np.nan, True
             predicted[far] = _nearest(rule, rows[far])
         yield RowScores(predicted, posteriors, densities, outliers)
+
+
+def _outliers(rule: OutlierRule, rows: Array, predicted: Array) -> Array:
+    """Return what the rule says of rows; those that are near to their own cluster need no other distance."""
+    outliers = np.ones(len(rows), dtype=bool)
+    for k in np.flatnonzero(rule.is_cluster):
+        own = predicted == k
+        alone = replace(
+            rule,
+            means=rule.means[[k]],
+            covariances=rule.covariances[[k]],
+            is_cluster=np.ones(1, dtype=bool),
+        )
+        outliers[own] = alone(rows[own])
+    outliers[outliers] = rule(rows[outliers])
+    return outliers
 
 
 @dataclass(frozen=True, eq=False)
