@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import base64
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from apolar import __version__
 from apolar._core.files import atomic_file
 from apolar.plots import scatter_matrix
-from apolar.plots.chart import file_bytes, need_matplotlib
-from apolar.reports.page import need_jinja2
+from apolar.plots.chart import need_library
 from apolar_reproduction.methods import METHODS, cluster, load_task, time_method
 from apolar_reproduction.output import Grid, markdown_of, page_of, study_grid, table_grids
 from apolar_reproduction.printed import FIGURES, ITEMS, STUDIES
@@ -68,9 +68,9 @@ def reproduce(
         The command that makes everything. If given, a page and a Markdown file are written at the end.
     """
     if any(label in FIGURES for label in labels):
-        need_matplotlib()
+        need_library("matplotlib")
     if command is not None:
-        need_jinja2()
+        need_library("jinja2")
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     parts: dict[str, list[Grid] | str] = {}
@@ -80,7 +80,7 @@ def reproduce(
         callback.begin(label, n_simulations * n_repeats if label in STUDIES else None)
         if label in FIGURES:
             figure = draw_figure(label, seed)
-            files = {f"{label}.{kind}": file_bytes(figure, kind, DPI) for kind in ("png", "svg")}
+            files = {f"{label}.{kind}": file_bytes(figure, kind) for kind in ("png", "svg")}
             markdown.append(f"## {caption}\n\n![{caption}]({label}.png)\n")
             parts[label] = base64.b64encode(files[f"{label}.png"]).decode("ascii")
             callback.end()
@@ -154,6 +154,17 @@ def draw_figure(label: str, seed: int = 0) -> Figure:
         title=item.caption,
         figure=Figure(figsize=(1.9 * item.size + 0.6, 1.9 * item.size + 1.5)),
     )
+
+
+def file_bytes(figure: Figure, kind: str) -> bytes:
+    """Return a figure as a PNG or SVG file; the same figure always gives the same bytes."""
+    from matplotlib import rc_context
+
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": "apolar"}):
+        metadata = {"Date": None} if kind == "svg" else {"Software": None}
+        figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata)
+    return buffer.getvalue()
 
 
 def list_items() -> Table:

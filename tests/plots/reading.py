@@ -25,6 +25,16 @@ def three_clusters(n=60, m=2, seed=0):
     return rng.normal(size=(n, m)) + 10.0 * labels[:, None], labels
 
 
+@functools.cache
+def with_noise():
+    """Return a mixture with noise, its rows, and their labels; the last 15 are noise."""
+    X, labels = three_clusters(n=180, m=3)
+    rng = np.random.default_rng(1)
+    X = np.vstack([X, rng.uniform(X.min(axis=0) - 5, X.max(axis=0) + 5, (15, 3))])
+    model = apolar.GaussianMixture(3, covariance_type="spherical", noise=True, random_state=0).fit(X)
+    return model, X, np.append(labels, np.full(15, -1))
+
+
 def panel(figure, row, column):
     return figure.axes[row * math.isqrt(len(figure.axes)) + column]
 

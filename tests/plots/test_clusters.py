@@ -1,9 +1,8 @@
-"""Numbers, names and thinning of clusters."""
+"""Numbers and names of clusters, noise, and the rows that are shown of each."""
 
 import numpy as np
 import pytest
 
-from apolar.plots.chart import COLOURS
 from apolar.plots.clusters import kept_rows, numbered_clusters
 from apolar.scores import error_rate
 from plots.reading import three_clusters
@@ -40,6 +39,9 @@ def test_names_of_classes():
     assert numbered_clusters(10**9 + labels, None, None, 60).names[0] == "class 1000000000"
     assert numbered_clusters(None, labels.astype(float), None, 60).names[0] == "cluster 1"
     assert numbered_clusters(None, None, None, 60).names == []
+    # Labels of minus and plus one are classes: the first is no noise.
+    clusters = numbered_clusters(np.array([-1, 1, -1]), None, None, 3)
+    assert [words for words, _ in clusters.legend()] == ["class -1 (2)", "class 1 (1)"]
 
 
 def test_clusters_of_a_mixture_keep_their_numbers_and_classes_take_them():
@@ -51,11 +53,24 @@ def test_clusters_of_a_mixture_keep_their_numbers_and_classes_take_them():
     np.testing.assert_array_equal(clusters.found, predicted)
     np.testing.assert_array_equal(clusters.true, [2] * 5 + [0] * 4 + [3] * 2)
     assert np.flatnonzero(clusters.wrong).tolist() == [4, 9, 10]
-    assert [clusters.component_colour(k) for k in range(3)] == list(COLOURS[:3])
+    assert clusters.component_numbers == {0: 0, 1: 1, 2: 2}
     assert numbered_clusters(None, predicted, None, 11, 3).names == ["cluster 1", "cluster 2", "cluster 3"]
 
 
-@pytest.mark.parametrize("max_points", [1, 10, 100, 599, 600, 601])
+def test_rows_of_noise_are_in_no_cluster():
+    labels = np.array([0, 0, 1, 1, 1, -1])
+    predicted = np.array([1, 1, 0, 0, -1, 0])
+    clusters = numbered_clusters(labels, predicted, None, 6)
+    np.testing.assert_array_equal(clusters.true, labels)
+    np.testing.assert_array_equal(clusters.found, [0, 0, 1, 1, -1, 1])
+    # A row that is called noise is in no wrong cluster; noise that is called a cluster is.
+    np.testing.assert_array_equal(clusters.wrong, [False] * 5 + [True])
+    assert clusters.names == ["class 0", "class 1"]
+    assert clusters.legend()[-2][0] == "noise (1, found 1)"
+    assert numbered_clusters(None, predicted, {0: "a", 1: "b"}, 6).names == ["a", "b"]
+
+
+@pytest.mark.parametrize("max_points", [1, 100, 600, 601])
 def test_never_more_rows_than_asked_for(max_points):
     X, labels = three_clusters(600)
     kept = kept_rows(X, [labels, labels[::-1]], max_points, np.random.default_rng(0))

@@ -8,13 +8,7 @@ import sklearn.mixture
 
 import apolar
 from apolar.plots import convergence
-from plots.reading import (
-    blank,
-    check_texts,
-    legend,
-    lines,
-    note,
-)
+from plots.reading import blank, check_texts, legend, lines, note
 
 X = np.random.default_rng(0).normal(size=(200, 2)) * [1, 2] + 2 * np.repeat([[0], [1]], 100, axis=0)
 
@@ -39,14 +33,11 @@ def test_distances_are_those_to_the_best_value(model):
     assert axes.get_xlabel() == "passes over the data"
     assert axes.get_ylabel() == "distance to the best value, per row"
     check_texts(axes)
-
-
-def test_the_start_the_end_and_the_tolerance_are_said(model):
-    axes = convergence(model, ax=blank())
+    # The start, the end and the tolerance.
     assert axes.get_title() == 'EM from the start "random": converged'
     assert note(axes).startswith(model.message_)
     assert f"after {model.n_iter_} passes." in note(axes)
-    assert legend(axes) == ["after a pass", "tolerance: 5e-06 per row", "at the best value: 0"]
+    assert legend(axes) == ["tolerance: 5e-06 per row", "after a pass", "at the best value: 0"]
     (tolerance,) = [line for line in axes.lines if line.get_linestyle() == "--"]
     np.testing.assert_allclose(tolerance.get_ydata(), model.tol / 200)
 
@@ -83,14 +74,11 @@ def test_a_single_pass_has_nothing_to_gain():
     check_texts(axes)
 
 
-def test_many_passes_are_a_line_without_marks_and_an_image():
-    values = -np.exp(-np.arange(1500) / 100)
-    line = lines(convergence(values, ax=blank()))["distance"]
-    assert line.get_marker() == ""
-    assert line.get_rasterized()
-    line = lines(convergence(values[:50], ax=blank()))["distance"]
-    assert line.get_marker() == "o"
-    assert not line.get_rasterized()
+@pytest.mark.parametrize(("n_passes", "marker"), [(1500, ""), (50, "o")])
+def test_many_passes_are_a_line_without_marks_and_an_image(n_passes, marker):
+    line = lines(convergence(-np.exp(-np.arange(n_passes) / 100), ax=blank()))["distance"]
+    assert line.get_marker() == marker
+    assert line.get_rasterized() == (not marker)
 
 
 def test_a_stream_shows_its_values():

@@ -14,9 +14,8 @@ UNFITTED = apolar.GaussianMixture(2)
 MIXED = np.array([0, "a", None] * 20, dtype=object)
 
 
-@pytest.mark.parametrize(
-    ("draw", "given", "changes", "message"),
-    [
+REFUSED = {
+    ValueError: [
         (convergence, [], {}, "at least one; got shape \\(0,\\).*model.lower_bounds_"),
         (convergence, np.eye(2), {}, "one per pass.*got shape \\(2, 2\\)"),
         (convergence, [1.0, np.nan], {}, "NaN or infinity: remove"),
@@ -54,15 +53,7 @@ MIXED = np.array([0, "a", None] * 20, dtype=object)
         (uncertainty, X, {"max_points": 0}, "max_points must be at least 1"),
         (uncertainty, X, {"model": UNFITTED}, "not fitted: call model.fit"),
     ],
-)
-def test_values_that_are_refused(draw, given, changes, message):
-    with pytest.raises(ValueError, match=message):
-        refused(draw, given, changes)
-
-
-@pytest.mark.parametrize(
-    ("draw", "given", "changes", "message"),
-    [
+    TypeError: [
         (bic_curves, [1, 2], {}, "must be what apolar.select returns, not list: pass apolar.select"),
         (convergence, EXAMPLE, {}, "without passes of EM: fit a GaussianMixture"),
         (convergence, "full", {}, "must be a GaussianMixture or a sequence of numbers, not str"),
@@ -79,17 +70,21 @@ def test_values_that_are_refused(draw, given, changes, message):
         (scatter_matrix, X, {"model": "full"}, "must be a GaussianMixture or SphericalMixture, not str"),
         (uncertainty, X, {"ax": Figure()}, "ax must be axes of matplotlib, not Figure"),
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("error", "draw", "given", "changes", "message"),
+    [(error, *case) for error, cases in REFUSED.items() for case in cases],
 )
-def test_types_that_are_refused(draw, given, changes, message):
-    with pytest.raises(TypeError, match=message):
-        refused(draw, given, changes)
-
-
-def refused(draw, given, changes):
+def test_what_is_refused(error, draw, given, changes, message):
     if draw is uncertainty:
-        return uncertainty(**({"model": fitted(), "X": given} | changes))
-    labels = {"labels": LABELS} if draw is scatter_matrix and len(given) == 60 else {}
-    return draw(given, **(labels | changes))
+        changes = {"X": given} | changes
+        given = changes.pop("model", fitted())
+    elif draw is scatter_matrix and len(given) == 60:
+        changes = {"labels": LABELS} | changes
+    with pytest.raises(error, match=message):
+        draw(given, **changes)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,21 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
+import apolar
 from apolar.plots import scatter_matrix
-from apolar.plots.chart import COLOURS, GREY
-from plots.reading import colour_by_point, is_wrong_marker, panel, points, texts, three_clusters
+from apolar.plots.chart import COLOURS, GREY, NOISE_STYLE
+from apolar.plots.views import MixtureView
+from mixtures import FAMILY_NAMES
+from plots.reading import (
+    colour_by_point,
+    ellipses,
+    is_wrong_marker,
+    panel,
+    points,
+    texts,
+    three_clusters,
+    with_noise,
+)
 
 # --- panels and points --------------------------------------------------------------------
 
@@ -17,30 +29,22 @@ def test_points_are_those_of_their_columns():
     X, labels = three_clusters(m=4)
     figure = scatter_matrix(X, labels, columns=[3, 1])
     for i, row in enumerate([3, 1]):
-        for j, column in enumerate([3, 1]):
-            axes = panel(figure, i, j)
-            if i == j:
-                assert not axes.collections
-                continue
-            offsets, _ = points(axes)
-            expected = X[:, [column, row]]
-            np.testing.assert_array_equal(offsets[np.lexsort(offsets.T)], expected[np.lexsort(expected.T)])
+        assert not panel(figure, i, i).collections
+        offsets, _ = points(panel(figure, i, 1 - i))
+        expected = X[:, [4 - row, row]]
+        np.testing.assert_array_equal(offsets[np.lexsort(offsets.T)], expected[np.lexsort(expected.T)])
 
 
 def test_a_column_has_the_same_limits_everywhere_and_ticks_are_outside_only():
     X, labels = three_clusters(m=3)
     figure = scatter_matrix(X * [1, 1e7, 1e-6], labels)
-    for i in range(3):
-        for j in range(3):
-            axes = panel(figure, i, j)
-            assert axes.get_xlim() == panel(figure, j, j).get_xlim()
-            assert axes.get_ylim() == panel(figure, i, i).get_ylim() == panel(figure, i, i).get_xlim()
-            figure.draw_without_rendering()
-            for labels_of_ticks, is_outer in (
-                (axes.get_xticklabels(), i == 2),
-                (axes.get_yticklabels(), j == 0),
-            ):
-                assert any(text.get_visible() and text.get_text() for text in labels_of_ticks) == is_outer
+    figure.draw_without_rendering()
+    for i, j in np.ndindex(3, 3):
+        axes = panel(figure, i, j)
+        assert axes.get_xlim() == panel(figure, j, j).get_xlim()
+        assert axes.get_ylim() == panel(figure, i, i).get_ylim() == panel(figure, i, i).get_xlim()
+        for ticks, is_outer in ((axes.get_xticklabels(), i == 2), (axes.get_yticklabels(), j == 0)):
+            assert any(text.get_visible() and text.get_text() for text in ticks) == is_outer
     assert "1e8" in {text.get_text() for text in panel(figure, 2, 1).get_xticklabels()}
 
 
@@ -75,12 +79,8 @@ def test_wrong_rows_have_their_own_marker_below_only():
     np.testing.assert_array_equal(wrong.get_offsets(), X[:2, :2])
     # The cluster numbered 2 is that of class 1.
     assert to_hex(wrong.get_facecolor()[0]) == COLOURS[1].lower()
-    assert texts(figure)[0] == [
-        "class 0 (30, found 28)",
-        "class 1 (20, found 22)",
-        "class 2 (10, found 10)",
-        "in a wrong cluster (2)",
-    ]
+    counts = ["class 0 (30, found 28)", "class 1 (20, found 22)", "class 2 (10, found 10)"]
+    assert texts(figure)[0] == [*counts, "in a wrong cluster (2)"]
 
 
 def test_clusters_without_a_class_have_colours_of_their_own():
@@ -95,7 +95,7 @@ def test_clusters_without_a_class_have_colours_of_their_own():
     assert texts(scatter_matrix(X, labels, np.minimum(labels, 1)))[0][2] == "class 2 (10, found 0)"
 
 
-def test_one_kind_of_labels_colours_both_triangles():
+def test_one_kind_of_labels_colours_both_triangles_and_none_leaves_all_grey():
     X, labels = three_clusters()
     for figure, name, caption in (
         (scatter_matrix(X, labels), "class 0", "Colours: true clusters."),
@@ -105,13 +105,67 @@ def test_one_kind_of_labels_colours_both_triangles():
         assert above == {(y, x): colour for (x, y), colour in below.items()}
         assert texts(figure)[0][0] == f"{name} (30)"
         assert caption in texts(figure)[1]
-
-
-def test_without_labels_all_is_grey():
-    X, _ = three_clusters()
     figure = scatter_matrix(X)
     assert set(colour_by_point(panel(figure, 0, 1)).values()) == {GREY.lower()}
     assert texts(figure) == ([], "60 rows.")
+
+
+def test_noise_is_grey_and_below_all():
+    model, X, labels = with_noise()
+    figure = scatter_matrix(X, labels, model=model)
+    axes, predicted = panel(figure, 1, 0), model.predict(X)
+    grey, colours = NOISE_STYLE["color"].lower(), colour_by_point(axes)
+    assert [colours[tuple(row[:2])] == grey for row in X] == (predicted == -1).tolist()
+    first, second = axes.collections[:2]
+    assert len(first.get_offsets()) == np.sum(predicted == -1)
+    assert first.get_sizes()[0] < second.get_sizes()[0]
+    assert f"noise (15, found {np.sum(predicted == -1)})" in texts(figure)[0]
+    view = MixtureView.of(model)
+    np.testing.assert_allclose(view.mean, X[labels >= 0].mean(axis=0), atol=0.6)
+    assert view.weights.sum() < view.shares.sum() == pytest.approx(1)
+
+
+# --- ellipses of components ---------------------------------------------------------------
+
+
+def test_ellipses_of_a_spherical_mixture():
+    mixture = apolar.datasets.example_mixture(1)
+    X, labels = mixture.sample(500, 0)
+    figure = scatter_matrix(X, labels, model=mixture, columns=[2, 5])
+    drawn, colours = ellipses(panel(figure, 1, 0))
+    assert not len(ellipses(panel(figure, 0, 1))[0])
+    distances = np.linalg.norm(drawn - mixture.means[:, None, [2, 5]], axis=2)
+    np.testing.assert_allclose(distances, 2 * np.sqrt(mixture.variances)[:, None] * np.ones(drawn.shape[1]))
+    # The found clusters are those of the components, and the components those of the classes.
+    assert colours == [colour.lower() for colour in COLOURS[:4]]
+    assert "86%" in texts(figure)[1]
+    assert "below: found" in texts(figure)[1]
+
+
+@pytest.mark.parametrize("kind", FAMILY_NAMES)
+def test_outlines_of_every_family_are_two_standard_deviations_from_the_mean(kind):
+    X, _ = three_clusters(m=3)
+    rotated = X * [1, 2, 3] @ np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
+    model = apolar.GaussianMixture(3, covariance_type=kind, random_state=0).fit(rotated)
+    outlines = MixtureView.of(model).outlines((2, 0))
+    matrices = apolar.mixture.families.family(kind).matrices(np.asarray(model.covariances_), 3, 3)
+    for outline, mean, matrix in zip(outlines, model.means_, matrices, strict=True):
+        centred = outline - mean[[2, 0]]
+        inverse = np.linalg.inv(matrix[np.ix_([2, 0], [2, 0])])
+        np.testing.assert_allclose(np.einsum("ij,jk,ik->i", centred, inverse, centred), 4)
+        # All around.
+        assert np.linalg.norm(centred[:-1].mean(axis=0)) < 1e-9 * np.abs(centred).max()
+
+
+def test_a_model_alone_gives_the_found_clusters():
+    X, labels = three_clusters()
+    model = apolar.GaussianMixture(3, random_state=0).fit(X)
+    counts = np.bincount(model.predict(X))
+    shown = texts(scatter_matrix(X, model=model))[0]
+    assert shown == [f"cluster {k + 1} ({count})" for k, count in enumerate(counts)]
+    # Labels of text say nothing on components.
+    figure = scatter_matrix(X, predicted=labels.astype(str), model=model)
+    assert set(ellipses(panel(figure, 1, 0))[1]) == {GREY.lower()}
 
 
 # --- many rows ----------------------------------------------------------------------------
@@ -127,7 +181,7 @@ def test_few_of_many_rows_are_shown_and_small_clusters_stay():
     assert sum(sizes) == 500
     assert sizes[0] == 14
     assert 50 <= sizes[1] < 100
-    assert "Shown: 500 of 5214 rows" in texts(figure)[1]
+    assert "Shown: 500 of 5,214 rows" in texts(figure)[1]
     assert texts(figure)[0] == ["large (5000)", "small (200)", "tiny (14)"]
     # What is farthest out is among them.
     assert (-50.0, 50.0) in colour_by_point(panel(figure, 0, 1))
@@ -149,6 +203,3 @@ def test_the_same_call_gives_the_same_bytes():
         pictures.append(io.BytesIO())
         scatter_matrix(X, labels, max_points=300).savefig(pictures[-1], format="png", dpi=50)
     assert pictures[0].getvalue() == pictures[1].getvalue()
-
-
-# --- errors -------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from matplotlib.colors import to_hex
 
 import apolar
 from apolar.plots import spectrum
-from apolar.plots.chart import INK
 from plots.reading import FAMILIES, blank, check_texts, fitted, legend, note
 
 
@@ -46,42 +45,33 @@ def test_eigenvalues_and_noise_are_those_that_are_counted(X):
     np.testing.assert_array_equal(np.concatenate([filled, hollow]), count.spectrum)
     assert len(filled) == count.n_components - 1 == 3
     assert level(axes) == count.noise_level
-    np.testing.assert_allclose(band(axes)[1], count.threshold)
-    # The two ends of the noise are as far from its level, in square roots, by Marchenko and Pastur.
-    ends = np.sqrt(band(axes))
-    np.testing.assert_allclose(ends.mean(), np.sqrt(count.noise_level))
-    assert axes.get_title() == "The eigenvalues show 4 components"
-    assert note(axes).startswith("3 eigenvalues stand out of the noise.")
     low, high = band(axes)
+    np.testing.assert_allclose(high, count.threshold)
+    # The two ends of the noise are as far from its level, in square roots, by Marchenko and Pastur.
+    np.testing.assert_allclose(np.sqrt([low, high]).mean(), np.sqrt(count.noise_level))
+    assert axes.get_title() == "The eigenvalues show 4 components"
+    assert note(axes) == count.message
     assert legend(axes) == [
+        f"noise alone: {low:.3g} to {high:.3g}",
+        f"mean of noise: {count.noise_level:.3g}",
         "out of the noise (3)",
         "noise (3)",
-        f"mean of noise: {count.noise_level:.3g}",
-        f"noise alone: {low:.3g} to {high:.3g}",
     ]
     # A stem for each dot, from the bottom.
     stems = [line for line in axes.lines if line.get_marker() == "None" and line.get_linestyle() == "-"]
     tops = np.concatenate([line.get_ydata().reshape(-1, 3) for line in stems])
     np.testing.assert_array_equal(tops[:, 1], count.spectrum)
     assert set(tops[:, 0]) == {0.0}
-    assert to_hex(stems[0].get_color()) == INK
     check_texts(axes)
-
-
-def test_a_sketch_a_count_a_dataframe_and_chunks_give_the_same(X):
-    sketch = apolar.MomentSketch(6)
-    sketch.update(X)
-    expected = apolar.n_components_from_spectrum(X).spectrum
-    for same in (sketch, apolar.n_components_from_spectrum(X), pd.DataFrame(X), [X[:4000], X[4000:]]):
-        np.testing.assert_allclose(np.concatenate(dots(spectrum(same, ax=blank()))), expected)
+    sketch = apolar.MomentSketch(6).update(X)
+    for same in (sketch, count, pd.DataFrame(X), [X[:4000], X[4000:]]):
+        np.testing.assert_allclose(np.concatenate(dots(spectrum(same, ax=blank()))), count.spectrum)
 
 
 @pytest.mark.parametrize("n_components", [1, 2, 6])
 def test_the_number_of_components_can_be_given(X, n_components):
-    axes, values = (
-        spectrum(X, n_components=n_components, ax=blank()),
-        apolar.n_components_from_spectrum(X).spectrum,
-    )
+    axes = spectrum(X, n_components=n_components, ax=blank())
+    values = apolar.n_components_from_spectrum(X).spectrum
     filled, hollow = dots(axes)
     assert (len(filled), len(hollow)) == (n_components - 1, 7 - n_components)
     np.testing.assert_allclose(level(axes), values[n_components - 1 :].mean())
@@ -95,11 +85,10 @@ def test_it_is_said_if_noise_is_taken_for_components():
     X = np.random.default_rng(0).normal(size=(500, 8))
     axes = spectrum(X, ax=blank())
     assert axes.get_title() == "The eigenvalues show 1 component"
-    assert note(axes).startswith("No eigenvalue stands out")
-    assert legend(axes)[0] == "noise (8)"
+    assert note(axes).startswith("1 component (")
+    assert legend(axes)[-1] == "noise (8)"
     axes = spectrum(X, n_components=3, ax=blank())
-    inside = np.count_nonzero(dots(axes)[0] <= band(axes)[1])
-    assert inside == 2
+    assert np.count_nonzero(dots(axes)[0] <= band(axes)[1]) == 2
     assert note(axes).startswith("2 of the 2 filled are no larger than what noise alone gives.")
 
 
@@ -108,37 +97,31 @@ def test_many_eigenvalues_are_cut_and_wide_ones_logarithmic():
     axes = spectrum(X)
     assert sum(map(len, dots(axes))) == 40
     assert "Shown: the largest 40 of 60 eigenvalues." in note(axes)
-    assert axes.get_yscale() == "log"
-    assert axes.get_ylabel() == "eigenvalue (logarithmic scale)"
+    assert (axes.get_yscale(), axes.get_ylabel()) == ("log", "eigenvalue (logarithmic scale)")
     assert "All eigenvalues but the last stand out" in note(axes)
     check_texts(axes)
 
 
-def test_the_eigenvalues_of_a_spherical_mixture():
+@pytest.mark.parametrize("kind", [*FAMILIES, None])
+def test_the_eigenvalues_of_a_mixture(kind):
     mixture = apolar.datasets.example_mixture(1)
-    axes = spectrum(mixture, ax=blank())
+    weights, means, covariances = mixture.weights, mixture.means, mixture.covariances
+    model = mixture if kind is None else fitted(kind)
+    if kind is not None:
+        weights, means, covariances = model.weights_, model.means_, np.asarray(model.covariances_)
+    axes = spectrum(model, ax=blank())
+    matrices = apolar.mixture.families.family(model.covariance_type).matrices(covariances, *means.shape)
+    offsets = means - weights @ means
+    covariance = np.einsum("k,kij->ij", weights, matrices + offsets[:, :, None] * offsets[:, None])
     filled, hollow = dots(axes)
-    noise = mixture.weights @ mixture.variances
-    np.testing.assert_allclose(hollow, noise)
-    np.testing.assert_allclose(level(axes), noise)
-    offsets = mixture.means - mixture.weights @ mixture.means
-    spread = np.linalg.svd(np.sqrt(mixture.weights)[:, None] * offsets, compute_uv=False)[:3] ** 2
-    np.testing.assert_allclose(filled, spread + noise)
+    np.testing.assert_allclose(np.concatenate([filled, hollow]), np.linalg.eigvalsh(covariance)[::-1])
+    np.testing.assert_allclose(level(axes), hollow.mean())
+    r, m = means.shape
+    assert legend(axes)[1:] == [f"span of the means ({r - 1})", f"the others ({m - r + 1})"]
     assert not axes.patches
     assert "of the mixture itself, not of rows" in note(axes)
-    assert axes.get_title() == "Eigenvalues of a mixture of 4 components"
-    assert len(dots(spectrum(mixture, n_components=2, ax=blank()))[0]) == 1
-
-
-@pytest.mark.parametrize("kind", FAMILIES)
-def test_the_eigenvalues_of_every_family(kind):
-    model = fitted(kind)
-    axes = spectrum(model, ax=blank())
-    matrices = apolar.mixture.families.family(kind).matrices(np.asarray(model.covariances_), 3, 4)
-    offsets = model.means_ - model.weights_ @ model.means_
-    covariance = np.einsum("k,kij->ij", model.weights_, matrices + offsets[:, :, None] * offsets[:, None])
-    np.testing.assert_allclose(np.concatenate(dots(axes)), np.linalg.eigvalsh(covariance)[::-1])
-    assert legend(axes)[:2] == ["span of the means (2)", "the others (2)"]
+    assert axes.get_title() == f"Eigenvalues of a mixture of {r} components"
+    assert len(dots(spectrum(model, n_components=2, ax=blank()))[0]) == 1
 
 
 def test_more_components_than_columns_leave_no_noise():

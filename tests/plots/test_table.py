@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from apolar.plots.table import TableView, chosen_columns
+from apolar.plots.views import TableView, chosen_columns
 from plots.reading import three_clusters
 
 
@@ -23,7 +23,7 @@ def test_columns_of_dataframes_are_read_by_name(kind):
 def test_columns_of_sparse_matrices_are_read_by_number():
     X, _ = three_clusters()
     table = TableView.of(sparse.csr_array(X))
-    assert (table.n_rows, table.n_features, table.names) == (60, 2, None)
+    assert (table.shape, table.names) == ((60, 2), None)
     np.testing.assert_array_equal(table.numbers([1]), X[:, 1:])
 
 

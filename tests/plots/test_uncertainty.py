@@ -12,13 +12,7 @@ from matplotlib.markers import MarkerStyle
 import apolar
 from apolar.plots import uncertainty
 from apolar.plots.chart import COLOURS, WRONG
-from plots.reading import (
-    blank,
-    check_texts,
-    legend,
-    note,
-    three_clusters,
-)
+from plots.reading import blank, check_texts, legend, note, three_clusters, with_noise
 
 
 @functools.cache
@@ -28,13 +22,6 @@ def overlapping():
     labels = np.repeat([0, 1, 2], [150, 100, 50])
     X = rng.normal(size=(300, 4)) * [1, 10, 1, 1] + 2.5 * labels[:, None] * [1, 0, 0, 1]
     return X, labels, apolar.GaussianMixture(3, covariance_type="tied_diag", random_state=0).fit(X)
-
-
-@functools.cache
-def shown():
-    """Return the picture of it."""
-    X, _, model = overlapping()
-    return uncertainty(model, X, ax=blank())
 
 
 def drawn(axes):
@@ -71,8 +58,17 @@ def test_points_are_larger_the_more_uncertain_they_are_and_have_the_colours_of_t
 
 def test_the_columns_are_those_in_which_means_differ_most():
     X, _, model = overlapping()
-    axes = shown()
+    axes = uncertainty(model, X, ax=blank())
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("column 0", "column 3")
+    # Rows in doubt have a rim and lie on top.
+    doubt = dict(zip(map(tuple, X[:, [0, 3]].tolist()), doubts(X, model), strict=True))
+    is_above = []
+    for part in axes.collections:
+        doubts_of_part = [doubt[tuple(point)] for point in part.get_offsets().tolist()]
+        assert doubts_of_part == sorted(doubts_of_part)
+        is_above.append(doubts_of_part[0] > 0.1)
+        assert is_above[-1] == (doubts_of_part[-1] > 0.1) == (part.get_linewidths()[0] > 0)
+    assert is_above == sorted(is_above)
     frame = pd.DataFrame(X, columns=list("abcd"))
     model = apolar.GaussianMixture(3, covariance_type="tied_diag", random_state=0).fit(frame)
     axes = uncertainty(model, frame, columns=["c", "b"], ax=blank())
@@ -132,6 +128,18 @@ def test_a_spherical_mixture():
     np.testing.assert_allclose(np.sort(drawn(axes)[0][:, 1]), np.sort(doubt), atol=1e-12)
 
 
+def test_certain_noise_is_not_in_doubt():
+    model, X, _ = with_noise()
+    axes = uncertainty(model, X, columns=[0, 1], ax=blank())
+    predicted, probabilities = model.predict(X), model.predict_proba(X)
+    of_all = np.column_stack([probabilities, 1 - probabilities.sum(axis=1)])
+    n_doubtful = int(np.sum(1 - of_all.max(axis=1) > 0.1))
+    assert n_doubtful < np.sum(predicted == -1)
+    assert f"Uncertainty above 0.1: {n_doubtful} of 195 rows" in note(axes)
+    assert f"noise ({np.sum(predicted == -1)})" in legend(axes)
+    assert "noise" in {part.get_gid() for part in axes.collections}
+
+
 def test_two_clusters_and_one():
     X, _ = three_clusters()
     axes = uncertainty(apolar.GaussianMixture(2, random_state=0).fit(X), X, ax=blank())
@@ -152,7 +160,7 @@ def test_of_many_rows_the_most_uncertain_are_shown():
     n_kept = min(np.count_nonzero(doubt > 0.1), 750)
     assert n_kept > 30
     np.testing.assert_array_equal(np.sort(points[:, 1])[::-1][:n_kept], doubt[:n_kept])
-    assert "Shown: 1500 of 5000 rows, the most uncertain among them." in note(axes)
+    assert "Shown: 1,500 of 5,000 rows, the most uncertain among them." in note(axes)
     assert all(part.get_rasterized() for part in axes.collections)
     other = uncertainty(mixture, X, columns=[0], max_points=1500, random_state=1, ax=blank())
     assert not np.array_equal(drawn(other)[0], points)
@@ -166,15 +174,3 @@ def test_layouts_make_room_for_what_is_around_given_axes():
     figure.draw_without_rendering()
     assert left.get_tightbbox().x0 >= 0
     assert left.get_tightbbox().x1 < right.get_tightbbox().x0
-
-
-def test_rows_in_doubt_have_a_rim_and_lie_on_top():
-    X, _, model = overlapping()
-    doubt = dict(zip(map(tuple, X[:, [0, 3]].tolist()), doubts(X, model), strict=True))
-    is_above = []
-    for part in shown().collections:
-        doubts_of_part = [doubt[tuple(point)] for point in part.get_offsets().tolist()]
-        assert doubts_of_part == sorted(doubts_of_part)
-        is_above.append(doubts_of_part[0] > 0.1)
-        assert is_above[-1] == (doubts_of_part[-1] > 0.1) == (part.get_linewidths()[0] > 0)
-    assert is_above == sorted(is_above)

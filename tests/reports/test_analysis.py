@@ -1,4 +1,4 @@
-"""A table, clustered: units, choices, classes, and what is said about it."""
+"""A table, clustered: units, choices, classes, noise, what is said; other rows under its mixture."""
 
 from dataclasses import replace
 
@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.plots.mixtures import MixtureView
-from apolar.reports.analysis import analyse
+from apolar.plots.views import MixtureView
+from apolar.reports.analysis import analyse, describe
+from apolar.reports.scoring import score_chunks, score_table
 from apolar.reports.text import Finding, agreement, choice, findings, headline, traits
 
 NAMES = ("a", "b", "c", "d")
@@ -20,52 +21,62 @@ def flowers():
     return apolar.datasets.load_iris()
 
 
+@pytest.fixture(scope="module")
+def model(flowers):
+    return apolar.GaussianMixture(3, random_state=0).fit(flowers.data)
+
+
+@pytest.fixture(scope="module")
+def fitted(flowers):
+    """Iris in three clusters, compared with its species."""
+    species = np.array(flowers.target_names)[flowers.target]
+    return analyse(flowers.data, NAMES, 3, labels=species, seed=0)
+
+
 @pytest.mark.parametrize("kind", ["spherical", "tied_spherical", "diag", "tied_diag", "full", "tied"])
 @pytest.mark.filterwarnings("ignore::apolar.exceptions.DisagreementWarning")
 def test_standardised_fits_are_given_back_in_the_units_of_the_table(flowers, kind):
     X = flowers.data * UNITS + 5
-    analysis = analyse(X, NAMES, 3, covariance_type=kind, standardise=True, seed=0)
-    scaled = X / X.std(axis=0)
+    analysis, scales = analyse(X, NAMES, 3, covariance_type=kind, standardise=True, seed=0), X.std(axis=0)
+    scaled = X / scales
     plain = apolar.GaussianMixture(3, covariance_type=kind, random_state=0).fit(scaled)
-    np.testing.assert_allclose(analysis.model.means_, plain.means_ * X.std(axis=0), rtol=1e-6)
-    np.testing.assert_allclose(
-        analysis.deviations, np.sqrt(MixtureView.of(plain).variances) * X.std(axis=0), rtol=1e-6
-    )
+    np.testing.assert_allclose(analysis.model.means_, plain.means_ * scales, rtol=1e-6)
+    deviations = np.sqrt(MixtureView.of(plain).variances) * scales
+    np.testing.assert_allclose(analysis.deviations, deviations, rtol=1e-6)
     np.testing.assert_array_equal(analysis.predicted, plain.predict(scaled))
     assert analysis.covariance_type == kind
     assert analysis.likelihood.n_parameters == plain.n_parameters_
     # The density in other units differs by the product of these.
-    shift = np.log(X.std(axis=0)).sum()
+    shift = np.log(scales).sum()
     assert analysis.likelihood.log_likelihood == pytest.approx(plain.score(scaled) * 150 - 150 * shift)
     assert analysis.model.lower_bound_ == pytest.approx(analysis.likelihood.log_likelihood / 150)
     assert analysis.model.evidence_ == pytest.approx(plain.evidence_ - 150 * shift)
-    assert analysis.errors is not None
     expected = plain.standard_errors(scaled)
-    np.testing.assert_allclose(analysis.errors.means, expected.means * X.std(axis=0), rtol=1e-3)
+    np.testing.assert_allclose(analysis.errors.means, expected.means * scales, rtol=1e-3)
 
 
-def test_without_standardisation_it_is_the_estimator(flowers):
-    analysis = analyse(flowers.data, NAMES, 3, seed=0)
-    model = apolar.GaussianMixture(3, random_state=0).fit(flowers.data)
-    np.testing.assert_allclose(analysis.model.means_, model.means_)
-    assert analysis.likelihood.criteria["bic"] == pytest.approx(model.bic(flowers.data))
-    assert analysis.likelihood.criteria["aic"] == pytest.approx(model.aic(flowers.data))
-    assert analysis.likelihood.criteria["icl"] == pytest.approx(model.icl(flowers.data))
-    assert analysis.likelihood.criteria["evidence"] == pytest.approx(-2 * model.evidence_)
-    assert list(analysis.model.feature_names_in_) == list(NAMES)
-    assert analysis.selection is None
+def test_without_standardisation_it_is_the_estimator(flowers, fitted, model):
+    X, criteria = flowers.data, fitted.likelihood.criteria
+    np.testing.assert_allclose(fitted.model.means_, model.means_)
+    expected = {
+        "bic": model.bic(X),
+        "aic": model.aic(X),
+        "icl": model.icl(X),
+        "evidence": -2 * model.evidence_,
+    }
+    assert criteria == pytest.approx(expected)
+    assert list(fitted.model.feature_names_in_) == list(NAMES)
+    assert fitted.selection is None
 
 
-def test_a_memory_map_gives_what_the_array_gives(flowers, tmp_path):
+@pytest.mark.parametrize("standardise", [False, True])
+def test_a_memory_map_gives_what_the_array_gives(flowers, tmp_path, standardise):
     stored = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float64, flowers.data.shape)
     stored[:] = flowers.data
-    for standardise in (False, True):
-        analysis, expected = (
-            analyse(X, NAMES, 3, covariance_type="spherical", standardise=standardise, seed=0)
-            for X in (stored, flowers.data)
-        )
-        # Of starts that lead to the same optimum, another may be the best by rounding.
-        np.testing.assert_allclose(analysis.model.means_, expected.model.means_, rtol=1e-3)
+    options = {"covariance_type": "spherical", "standardise": standardise, "seed": 0}
+    analysis, expected = (analyse(X, NAMES, 3, **options) for X in (stored, flowers.data))
+    # Of starts that lead to the same optimum, another may be the best by rounding.
+    np.testing.assert_allclose(analysis.model.means_, expected.model.means_, rtol=1e-3)
 
 
 @pytest.mark.parametrize("standardise", [False, True])
@@ -78,13 +89,12 @@ def test_numbers_and_families_are_chosen_and_there_is_one_bic(flowers, standardi
     assert f", {bic:.1f}, " in choice(analysis)
 
 
-def test_known_classes_are_compared(flowers):
-    labels = np.array(flowers.target_names)[flowers.target]
-    analysis = analyse(flowers.data, NAMES, 3, labels=labels, seed=0)
-    assert analysis.truth.counts.sum() == 150
-    assert analysis.truth.names == ("setosa", "versicolor", "virginica")
-    assert analysis.truth.ari == pytest.approx(apolar.scores.adjusted_rand_index(labels, analysis.predicted))
-    assert f"adjusted Rand index {analysis.truth.ari:.3f}" in agreement(analysis)
+def test_known_classes_are_compared(flowers, fitted):
+    assert fitted.truth.counts.sum() == 150
+    assert fitted.truth.names == ("setosa", "versicolor", "virginica")
+    ari = apolar.scores.adjusted_rand_index(flowers.target, fitted.predicted)
+    assert fitted.truth.ari == pytest.approx(ari)
+    assert f"adjusted Rand index {ari:.3f}" in agreement(fitted)
 
 
 def test_constant_columns_cannot_be_standardised(flowers):
@@ -93,51 +103,115 @@ def test_constant_columns_cannot_be_standardised(flowers):
         analyse(X, NAMES, 2, standardise=True)
 
 
+# --- what is said -------------------------------------------------------------------------
+
+
 def test_what_is_said_in_words(flowers):
     analysis = analyse(flowers.data, NAMES, 3, covariance_type="spherical", seed=0)
     assert headline(analysis) == "3 clusters in 150 rows (spherical covariances)."
-    said = findings(analysis)
+    said = findings(analysis, ["A note."])
     fit = f"The fit converged after {analysis.model.n_iter_} passes over the data"
     assert any(finding.level == "good" and finding.text.startswith(fit) for finding in said)
     (doubt,) = [finding for finding in said if "in doubt" in finding.text]
     n_doubtful = np.count_nonzero(1 - analysis.uncertainty < 0.9)
     assert f"For {n_doubtful} rows" in doubt.text
     assert doubt.level == ("problem" if n_doubtful > 15 else "note")
+    assert Finding("note", "A note.") in said
     small = np.concatenate([flowers.data, [[50.0, 50, 50, 50], [50.1, 50, 50, 50]]])
-    two = analyse(small, NAMES, 2, covariance_type="spherical", seed=0)
-    said = findings(two)
+    said = findings(analyse(small, NAMES, 2, covariance_type="spherical", seed=0))
     assert Finding("problem", "Cluster 2 has 2 rows: it may be chance. Try fewer clusters.") in said
-    assert [finding.level for finding in said] == sorted((f.level for f in said), key=LEVELS.index)
 
 
 def test_findings_do_not_contradict(flowers):
     analysis = analyse(flowers.data, NAMES, 2, covariance_type="spherical", seed=0)
     problem = "Cluster 2 is not at a maximum of the likelihood of these rows."
-    ended = [
-        finding
-        for finding in findings(replace(analysis, errors=None, no_errors="", fault=problem))
-        if "passes" in finding.text
-    ]
-    assert [finding.level for finding in ended] == ["problem"]
-    assert "converged" not in ended[0].text
-    assert problem in ended[0].text
+    said = findings(replace(analysis, errors=None, no_errors="", fault=problem))
+    (ended,) = [finding for finding in said if "passes" in finding.text]
+    assert ended.level == "problem"
+    assert "converged" not in ended.text
+    assert problem in ended.text
+    assert [finding.level for finding in said] == sorted((f.level for f in said), key=LEVELS.index)
     (sure,) = [f for f in findings(replace(analysis, uncertainty=np.zeros(150))) if "in doubt" in f.text]
     assert sure.level == "good"
 
 
-def test_what_makes_a_cluster(flowers):
-    analysis = analyse(flowers.data, NAMES, 3, seed=0)
-    model = analysis.model
+def test_what_makes_a_cluster(flowers, fitted):
+    model, listed = fitted.model, traits(fitted)
     small = int(model.means_[:, 2].argmin())
     # Setosa: short and narrow petals.
-    assert [trait.words for trait in traits(analysis)[small]][:2] == ["low c", "low d"]
-    for listed in traits(analysis):
-        sizes = [abs(trait.difference) for trait in listed]
+    assert [trait.words for trait in listed[small]][:2] == ["low c", "low d"]
+    for of_cluster in listed:
+        sizes = [abs(trait.difference) for trait in of_cluster]
         assert sizes == sorted(sizes, reverse=True)
         assert all(size >= 1 for size in sizes)
     others = np.delete(np.arange(3), small)
     weights = model.weights_[others] / model.weights_[others].sum()
     pooled = np.sqrt(model.weights_ @ np.diagonal(model.covariances_, axis1=1, axis2=2))
     expected = (model.means_[small] - weights @ model.means_[others]) / pooled
-    assert traits(analysis)[small][0].difference == pytest.approx(expected[2])
+    assert listed[small][0].difference == pytest.approx(expected[2])
     assert traits(analyse(flowers.data, NAMES, 1, seed=0)) == [[]]
+
+
+def test_noise_is_in_no_cluster_and_is_named():
+    rng = np.random.default_rng(0)
+    X = np.repeat([[0.0, 0], [12, 3]], 100, axis=0) + rng.standard_normal((200, 2))
+    X = np.vstack([X, rng.uniform(-20, 30, (20, 2))])
+    kinds = np.repeat(["b", "a", "z"], [100, 100, 20])
+    analysis = analyse(X, ("x", "y"), 2, labels=kinds, noise=True, seed=0)
+    assert analysis.has_noise
+    assert analysis.counts.sum() + analysis.n_noise == 220
+    assert analysis.n_noise == pytest.approx(20, abs=4)
+    truth = analysis.truth
+    assert truth.names == ("a", "b", "z")
+    np.testing.assert_array_equal(truth.counts.sum(axis=1), [100, 100, 20])
+    assert truth.counts[2, -1] >= 16
+    # Noise is one more cluster, which matches the class of the rows around.
+    assert truth.ari > 0.9
+    assert truth.error_rate < 0.05
+    assert analysis.uncertainty.max() < 2 / 3
+    assert f"; {analysis.n_noise} rows (" in headline(analysis)
+    assert not any("Cluster" in finding.text or "outlier" in finding.text for finding in findings(analysis))
+    assert analysis.errors.noise_weight > 0
+
+
+# --- rows under a mixture that is already fitted --------------------------------------------
+
+
+def test_the_rows_of_the_fit_are_described_as_by_a_fit(flowers, fitted, model):
+    ours = describe(model, flowers.data, NAMES, labels=flowers.target)
+    assert ours.likelihood.criteria == pytest.approx(fitted.likelihood.criteria)
+    assert ours.truth.ari == fitted.truth.ari
+    np.testing.assert_array_equal(ours.predicted, fitted.predicted)
+    np.testing.assert_allclose(ours.errors.means, fitted.errors.means, rtol=1e-6)
+    assert list(ours.model.feature_names_in_) == list(NAMES)
+    assert not hasattr(model, "feature_names_in_")
+
+
+def test_other_rows_have_no_standard_errors_and_missing_values_are_counted(flowers, model):
+    holed = flowers.data.copy()
+    holed[3, 1] = np.nan
+    for rows in (np.delete(holed, 3, axis=0), flowers.data + 0.01, holed):
+        analysis = describe(model, rows, NAMES)
+        assert analysis.errors is None
+        assert "fitted to" in analysis.no_errors
+        assert np.isnan(analysis.likelihood.criteria["evidence"])
+        assert analysis.n_missing.tolist() == [0, int(rows is holed), 0, 0]
+
+
+def test_rows_beyond_all_numbers_go_to_the_nearest_cluster_and_are_marked(flowers, model):
+    # The row lies in the direction of the mean of each cluster; the nearest is that of most spread there.
+    far = np.vstack([flowers.data[:3], np.full((1, 4), 1e300)])
+    (scores,) = score_chunks(model, far)
+    assert scores.outliers.tolist() == [False, False, False, True]
+    assert np.isnan(scores.posteriors[3]).all()
+    assert np.isfinite(scores.posteriors[:3]).all()
+    direction = np.ones(4)
+    spreads = [direction @ np.linalg.solve(covariance, direction) for covariance in model.covariances_]
+    assert scores.predicted[3] == np.argmin(spreads)
+    assert np.isfinite(score_table(model, far).uncertainty).all()
+
+
+def test_a_row_that_is_very_far_is_an_outlier_with_probabilities(model):
+    (scores,) = score_chunks(model, np.full((1, 4), 1e6))
+    assert scores.outliers.all()
+    np.testing.assert_allclose(scores.posteriors.sum(), 1)

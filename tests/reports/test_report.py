@@ -43,26 +43,28 @@ def test_a_page_is_written_from_a_dataframe(flowers, model, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["iris.html"]
 
 
-def test_the_model_is_left_as_it_was(flowers, tmp_path):
-    model = apolar.GaussianMixture(2, covariance_type="diag", random_state=0).fit(flowers[0].to_numpy())
-    before = dict(vars(model))
-    apolar.report(model, flowers[0].to_numpy(), tmp_path / "a.html", feature_names=list("abcd"))
-    assert vars(model).keys() == before.keys()
-    assert not hasattr(model, "feature_names_in_")
-
-
-def test_pyplot_keeps_nothing(flowers, model, tmp_path):
+def test_the_model_is_left_as_it_was_and_pyplot_keeps_nothing(flowers, tmp_path):
     import matplotlib.pyplot as plt
 
-    before = plt.get_fignums()
-    apolar.report(model, flowers[0], tmp_path / "a.html")
-    assert plt.get_fignums() == before
+    rows, figures = flowers[0].to_numpy(), plt.get_fignums()
+    model = apolar.GaussianMixture(2, covariance_type="diag", random_state=0).fit(rows)
+    before = dict(vars(model))
+    apolar.report(model, rows, tmp_path / "a.html", feature_names=list("abcd"))
+    assert vars(model).keys() == before.keys()
+    assert not hasattr(model, "feature_names_in_")
+    assert plt.get_fignums() == figures
 
 
-def test_missing_values_and_outliers(tmp_path):
+@pytest.fixture
+def two_clusters():
+    """Return a mixture and its rows."""
     rng = np.random.default_rng(0)
     X = np.repeat([[0.0, 0, 0], [9, 9, 0]], [60, 40], axis=0) + rng.normal(size=(100, 3))
-    model = apolar.GaussianMixture(2, covariance_type="diag", random_state=0).fit(X)
+    return apolar.GaussianMixture(2, covariance_type="diag", random_state=0).fit(X), X
+
+
+def test_missing_values_and_outliers(two_clusters, tmp_path):
+    model, X = two_clusters
     X[3, 0], X[7] = np.nan, [0, 500, 0]
     page = apolar.report(model, X, tmp_path / "a.html").read_text()
     assert "1 value is missing" in page
@@ -110,10 +112,8 @@ def test_the_name_costs_nothing_until_it_is_used():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_row_that_is_missing_as_a_whole_and_names_of_no_characters(tmp_path):
-    rng = np.random.default_rng(0)
-    X = np.repeat([[0.0, 0, 0], [9, 9, 0]], [60, 40], axis=0) + rng.normal(size=(100, 3))
-    model = apolar.GaussianMixture(2, random_state=0).fit(X)
+def test_a_row_that_is_missing_as_a_whole_and_names_of_no_characters(two_clusters, tmp_path):
+    model, X = two_clusters
     X[3], X[4, 0] = np.nan, 1e200
     names = ["a\x00b\x1b", "\ud800", "日本語"]
     page = apolar.report(model, X, tmp_path / "a.html", feature_names=names).read_text(encoding="utf-8")

@@ -6,7 +6,16 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
 
-__all__ = ["Displayed", "TableCells", "cluster_table", "figures", "html_table", "text_table", "with_error"]
+__all__ = [
+    "Displayed",
+    "TableCells",
+    "cluster_table",
+    "count_noun",
+    "figures",
+    "html_table",
+    "text_table",
+    "with_error",
+]
 
 # Figures of a number, and of a deviation or standard error beside it.
 N_FIGURES, N_ERROR_FIGURES = 4, 2
@@ -54,6 +63,12 @@ def with_error(value: float, error: float) -> str:
     n_decimals = max(N_ERROR_FIGURES - 1 - error_power, 0)
     rounded = round(error, N_ERROR_FIGURES - 1 - error_power)
     return f"{round(value, n_decimals) + 0.0:.{n_decimals}f} ± {rounded:.{n_decimals}f}"
+
+
+def count_noun(number: int, noun: str) -> str:
+    """Return "1 row", "2,000 rows" or "3 passes"."""
+    ending = "es" if noun.endswith("s") else "s"
+    return f"{number:,} {noun}{'' if number == 1 else ending}"
 
 
 def _power(value: float, n_figures: int) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from apolar._core.display import count_noun as count_noun
 from apolar.exceptions import ColumnError, ComponentError
 
 if TYPE_CHECKING:
@@ -96,11 +97,6 @@ def join_list(members: Sequence[str], *, shown: int = 5) -> str:
     first = list(members[:shown])
     last = f"{len(members) - shown:,} more" if len(members) > shown else first.pop()
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def count_noun(number: int, noun: str) -> str:
-    """Return "1 row" or "2,000 rows"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def size_text(n_bytes: int) -> str:

@@ -294,7 +294,7 @@ def _print(
     is_standardised: bool,
 ) -> None:
     from apolar._core.display import with_error
-    from apolar.plots.mixtures import MixtureView
+    from apolar.plots.views import MixtureView
 
     n_components, n_features = model.means_.shape
     noun = count_noun(n_components, "component" if is_standardised else f"{model.covariance_type} component")

@@ -217,7 +217,9 @@ def min_distances(means: Array, covariances: Array, X: Array) -> tuple[Array, Ar
                 distances = np.minimum(distances, np.where(observed, squares, 0.0).sum(axis=1))
         else:
             roots = FULL.root(covariances)
-            patterns, which = np.unique(observed, axis=0, return_inverse=True)
+            patterns, which = observed[:1], np.zeros(len(X), dtype=np.intp)
+            if not observed.all():
+                patterns, which = np.unique(observed, axis=0, return_inverse=True)
             for number, pattern in enumerate(patterns):
                 rows = np.flatnonzero(which.reshape(-1) == number)
                 part = X[rows][:, pattern]

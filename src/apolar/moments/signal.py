@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, frozen
+from apolar._core.display import count_noun
 from apolar._core.namespaces import DeviceCopies
 from apolar.data import Rows, open_rows
 from apolar.data.rows import DENSE_COLUMNS
@@ -277,18 +278,19 @@ class ComponentCount:
     @property
     def message(self) -> str:
         """An explanation of the estimate, with its assumptions."""
-        if self.n_components > len(self.spectrum):
+        if 1 < self.n_components == len(self.spectrum):
             return (
-                "Every direction stands out: the data show no level of noise. There may be more components "
-                "than columns, or clusters that are not spherical. Compare BIC over several numbers."
+                "All eigenvalues but the last stand out: the data show no level of noise. There may be more "
+                "components than columns, or clusters that are not spherical. Compare BIC over several "
+                "numbers."
             )
         certainty = (
             "the thresholds agree" if self.least == self.most else f"{self.least} to {self.most} are possible"
         )
         return (
-            f"{self.n_components} components ({certainty}), if the means are in general position and the "
-            "clusters spherical. The estimate is too low for means on a line or plane, and too high for "
-            "elongated clusters. Compare BIC over neighbouring numbers."
+            f"{count_noun(self.n_components, 'component')} ({certainty}), if the means are in general "
+            "position and the clusters spherical. The estimate is too low for means on a line or plane, and "
+            "too high for elongated clusters. Compare BIC over neighbouring numbers."
         )
 
 

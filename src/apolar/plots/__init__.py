@@ -3,6 +3,6 @@
 from apolar.plots.curves import bic_curves as bic_curves
 from apolar.plots.curves import convergence as convergence
 from apolar.plots.scatter import scatter_matrix as scatter_matrix
+from apolar.plots.scatter import uncertainty as uncertainty
 from apolar.plots.summaries import profiles as profiles
 from apolar.plots.summaries import spectrum as spectrum
-from apolar.plots.uncertainty import uncertainty as uncertainty

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,11 +31,13 @@ WRONG = "X"
 # What belongs to no cluster.
 GREY = "#6B6B6B"
 # Rows that are noise: small grey dots.
-NOISE_STYLE = ("#9A9A9A", ".")
+NOISE_STYLE: Look = {"color": "#9A9A9A", "marker": "."}
 # Lines that are no clusters, next to one in ink: colours are for clusters alone.
 SHADES = ("#5C5C5C", "#8C8C8C", "#747474", "#A3A3A3")
 # Marks without a line, and a level that others are compared with.
 MARK: Look = {"marker": "o", "linestyle": "none", "markersize": 6}
+# What an entry of a legend is unless it says otherwise.
+ENTRY = MARK | {"marker": ""}
 LEVEL: Look = {"color": GREY, "linestyle": "--", "linewidth": 1.2}
 # Text and lines, and what is drawn on.
 INK, PAPER = "#222222", "#FFFFFF"
@@ -51,11 +52,11 @@ LONGEST_NAME, MAX_NAMES = 40, 40
 MAX_VECTORS = 1000
 
 
-def style(index: int) -> tuple[str, str]:
+def style(number: int) -> Look:
     """Return the colour and the marker of a cluster by its number, or of noise by -1."""
-    if index == NOISE_LABEL:
+    if number == NOISE_LABEL:
         return NOISE_STYLE
-    return COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)]
+    return {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
 
 
 def cluster_kind(number: int) -> str:
@@ -72,13 +73,10 @@ class Points:
     x, y : ndarray, shape (n,)
     areas : ndarray, shape (n,)
         In square points.
-    look : tuple of str
-        Colour and marker.
+    look : Look
+        Colour, marker and opacity, and the colour of the rim if there is one.
     kind : str
         The cluster; `cluster_kind`.
-    alpha : float
-    edge : str or None
-        The colour of the rim.
     rows : ndarray of int, shape (n,)
         Which row each mark is.
     """
@@ -86,21 +84,23 @@ class Points:
     x: Array
     y: Array
     areas: Array
-    look: tuple[str, str]
+    look: Look
     kind: str
     rows: IndexArray
-    alpha: float = 0.75
-    edge: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A line through points, with gaps where they are NaN; closed and filled on demand."""
+    """A line through points, with gaps where they are NaN; closed and filled on demand.
+
+    The legend names lines that have a label.
+    """
 
     x: Array
     y: Array
     look: Look
     kind: str = ""
+    label: str = ""
     is_filled: bool = False
 
 
@@ -116,14 +116,14 @@ class Chart:
     title : str
     names : pair of str
         Of the axes.
-    legend : list of pair
-        Text, and how the line or mark next to it looks.
     notes : list of str
         How to read the picture.
-    x_scale : {"number", "integer"} or list of str
-        What ticks are at: or the names of 0, 1, ...
-    y_scale : {"number", "log", "zero"}
-        Zero has a tick at zero only.
+    x_scale, y_scale : {"number", "integer", "log", "zero"} or list of str
+        What ticks are at, or the names of 0, 1, ...; zero has a tick at zero only.
+    label : str
+        What is written between the lines and points.
+    marks : list of pair
+        What the legend names besides lines: a text, and how the mark next to it looks.
     """
 
     layers: Sequence[Points | Line]
@@ -131,10 +131,17 @@ class Chart:
     ylim: tuple[float, float]
     title: str = ""
     names: tuple[str, str] = ("", "")
-    legend: list[tuple[str, Look]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     x_scale: str | list[str] = "number"
-    y_scale: str = "number"
+    y_scale: str | list[str] = "number"
+    label: str = ""
+    marks: list[tuple[str, Look]] = field(default_factory=list)
+
+    @property
+    def legend(self) -> list[tuple[str, Look]]:
+        """The texts of the legend, and how the line or mark next to each looks."""
+        lines = [layer for layer in self.layers if isinstance(layer, Line) and layer.label]
+        return [(line.label, line.look) for line in lines] + self.marks
 
     @property
     def caption(self) -> str:
@@ -151,9 +158,9 @@ def limits(column: Array) -> tuple[float, float]:
     return low - pad, high + pad
 
 
-def level_line(value: float, ends: tuple[float, float], look: Look) -> Line:
+def level_line(value: float, ends: tuple[float, float], look: Look, label: str = "") -> Line:
     """Return a horizontal line."""
-    return Line(np.array(ends), np.full(2, value), look)
+    return Line(np.array(ends), np.full(2, value), look, label=label)
 
 
 def stems(x: Array, low: Array | float, high: Array, look: Look, kind: str = "") -> Line:
@@ -171,7 +178,7 @@ def ticks(scale: str | list[str], ends: tuple[float, float], most: int) -> tuple
     from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, MaxNLocator
 
     if not isinstance(scale, str):
-        step = -(-len(scale) // most)
+        step = max(-(-len(scale) // most), 1)
         names = [shorten(name, 24) for name in scale]
         return FixedLocator(list(range(0, len(scale), step))), FixedFormatter(names[::step])
     formatter = FuncFormatter(partial(tick_text, 0.0 if scale == "log" else ends[1] - ends[0]))
@@ -218,28 +225,13 @@ def write(text: Any, words: str) -> None:
 # --- matplotlib ---------------------------------------------------------------------------
 
 
-def need_matplotlib() -> None:
-    """Raise an error that says what to install, if matplotlib is not there."""
-    need_library("Pictures", "matplotlib")
-
-
-def need_library(what: str, library: str) -> None:
-    """Raise an error that says what to install, if a library is not there."""
+def need_library(library: str) -> None:
+    """Raise an error that says what to install, if matplotlib or jinja2 is not there."""
     try:
         import_module(library)
     except ImportError as error:
+        what = {"matplotlib": "Pictures", "jinja2": "Pages"}[library]
         raise ImportError(f'{what} need {library}: pip install "apolar[report]".') from error
-
-
-def file_bytes(figure: Any, kind: str, dpi: int) -> bytes:
-    """Return a figure as a PNG or SVG file; the same figure always gives the same bytes."""
-    from matplotlib import rc_context
-
-    buffer = io.BytesIO()
-    with rc_context({"svg.hashsalt": "apolar"}):
-        metadata = {"Date": None} if kind == "svg" else {"Software": None}
-        figure.savefig(buffer, format=kind, dpi=dpi, metadata=metadata)
-    return buffer.getvalue()
 
 
 def draw_layers(panel: Any, chart: Chart, most_ticks: int) -> None:
@@ -248,15 +240,15 @@ def draw_layers(panel: Any, chart: Chart, most_ticks: int) -> None:
     panel.set(xlim=chart.xlim, ylim=chart.ylim, yscale="log" if chart.y_scale == "log" else "linear")
     for order, layer in enumerate(chart.layers, start=2):
         if isinstance(layer, Points):
-            rim: Look = (
-                {"linewidths": 0} if layer.edge is None else {"linewidths": 0.6, "edgecolors": layer.edge}
-            )
+            look, edge = layer.look, layer.look.get("markeredgecolor")
             panel.scatter(
-                layer.x, layer.y, s=layer.areas, marker=layer.look[1], facecolors=layer.look[0],
-                alpha=layer.alpha, gid=layer.kind, rasterized=n_points > MAX_VECTORS, zorder=order, **rim,
+                layer.x, layer.y, s=layer.areas, marker=look["marker"], facecolors=look["color"],
+                alpha=look["alpha"], linewidths=0 if edge is None else 0.6, edgecolors=edge, gid=layer.kind,
+                rasterized=n_points > MAX_VECTORS, zorder=order,
             )  # fmt: skip
         elif layer.is_filled:
-            panel.fill(layer.x, layer.y, linewidth=0, zorder=order, **layer.look)
+            colour, alpha = layer.look["color"], layer.look["alpha"]
+            panel.fill(layer.x, layer.y, color=colour, alpha=alpha, linewidth=0, zorder=order)
         else:
             image = len(layer.x) > MAX_VECTORS
             panel.plot(layer.x, layer.y, zorder=order, gid=layer.kind, rasterized=image, **layer.look)
@@ -277,7 +269,7 @@ def legend_of(owner: Any, entries: list[tuple[str, Look]], **place: Any) -> Any:
     """Return the legend of a figure or of axes."""
     from matplotlib.lines import Line2D
 
-    marks = [Line2D([], [], **(MARK | {"marker": ""} | look)) for _, look in entries]
+    marks = [Line2D([], [], **(ENTRY | look)) for _, look in entries]
     legend = owner.legend(
         marks, ["text"] * len(marks), fontsize=TEXT_SIZE, frameon=False, borderaxespad=0.0, **place
     )
@@ -289,7 +281,7 @@ def legend_of(owner: Any, entries: list[tuple[str, Look]], **place: Any) -> Any:
 
 def draw_chart(chart: Chart, ax: Any, size: tuple[float, float] = (7.0, 4.2)) -> Any:
     """Draw a chart into the axes that the user gives, or into those of a new figure of a size in inches."""
-    need_matplotlib()
+    need_library("matplotlib")
     if ax is None:
         from matplotlib import pyplot
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
-from scipy.stats import multivariate_normal
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.estimator.fitted import NOISE_LABEL
+from apolar.estimator import GaussianMixture
+from apolar.estimator.fitted import NOISE_LABEL, FittedState
 from apolar.mixture import SphericalMixture
+from apolar.mixture.families import family
+from apolar.mixture.parameters import MixtureParameters
 from apolar.plots.chart import GREY, INK, WRONG, Look, Points, cluster_kind, style
-from apolar.plots.table import TableView
 from apolar.scores import match_labels
 
 __all__ = [
@@ -66,33 +66,22 @@ class Clusters:
             return np.zeros(len(self.groups[0]), dtype=bool)
         return (self.true != self.found) & (self.found != NOISE_LABEL)
 
-    def component_colour(self, component: int) -> str:
-        """Return the colour of the found label that is the number of a component, or grey."""
-        number = self.component_numbers.get(component)
-        return GREY if number is None else style(number)[0]
-
     def legend(self) -> list[tuple[str, Look]]:
         """Return name, count and mark of each cluster, of noise, and of rows in a wrong cluster."""
         entries: list[tuple[str, Look]] = []
+        are_both_known = self.true is not None and self.found is not None
         for number in [*range(len(self.names)), NOISE_LABEL]:
-            n_true, n_found = (
-                None if codes is None else int(np.count_nonzero(codes == number))
-                for codes in (self.true, self.found)
-            )
-            if number == NOISE_LABEL and not (n_true or n_found):
+            is_noise = number == NOISE_LABEL
+            n_true, n_found = (int(np.count_nonzero(codes == number)) for codes in self.groups)
+            if is_noise and not n_true + n_found:
                 continue
-            name = "noise" if number == NOISE_LABEL else self.names[number]
-            colour, marker = style(number)
-            look: Look = {"color": colour, "marker": marker}
-            if n_true is None or n_found is None:
-                counts = f"{n_found if n_true is None else n_true}"
-            elif n_true:
-                counts = f"{n_true}, found {n_found}"
-            else:
+            look = style(number)
+            counts = f"{n_true}, found {n_found}" if are_both_known else f"{n_true}"
+            if are_both_known and not n_true:
                 # A found cluster without a class: all its rows are in a wrong one.
                 counts = f"found {n_found}"
-                look |= {} if number == NOISE_LABEL else {"marker": WRONG, "markeredgecolor": INK}
-            entries.append((f"{name} ({counts})", look))
+                look = look if is_noise else look | {"marker": WRONG, "markeredgecolor": INK}
+            entries.append((f"{'noise' if is_noise else self.names[number]} ({counts})", look))
         n_wrong = np.count_nonzero(self.wrong)
         if n_wrong:
             look = {"color": "white", "marker": WRONG, "markeredgecolor": INK}
@@ -116,35 +105,35 @@ def numbered_clusters(
         That of the mixture whose components are predicted. Clusters then have the numbers of the components,
         in this picture as in all others of the mixture, and classes those of the clusters that match them.
     """
-    by_component = n_components is not None and predicted is not None
-    kind = "cluster" if labels is None else "class"
-    true = found = values = numbers = None
+    true = found = None
     names: list[str] = []
+    component_numbers: dict[int, int] = {}
     if labels is not None:
         values, true = _encode(labels, "labels", n_rows)
-        names = _label_names(values, class_names, kind)
+        names = _label_names(values, class_names, "class")
     if predicted is not None:
-        if by_component:
-            values, found = np.arange(n_components or 0), label_column(predicted, "predicted", n_rows)
-        else:
+        if n_components is None:
             values, found = _encode(predicted, "predicted", n_rows)
+        else:
+            values, found = np.arange(n_components), label_column(predicted, "predicted", n_rows)
         numbers = np.arange(len(values))
         if true is None:
-            names = _label_names(values, class_names, kind)
-        elif by_component:
-            classes, names = names, _label_names(values, None, "cluster")
-            true, extra = _renumber(true, found, len(classes), len(values))
-            for number, name in zip(extra.tolist(), classes, strict=True):
-                if number < len(values):
-                    names[number] += f": {name}"
-            names += [name for number, name in zip(extra, classes, strict=True) if number >= len(values)]
-        else:
+            names = _label_names(values, class_names, "cluster")
+        elif n_components is None:
             found, numbers = _renumber(found, true, len(values), len(names))
             others = _label_names(values[numbers >= len(names)], None, "cluster")
             names += [f"extra {name}" for name in others]
+        else:
+            classes, names = names, _label_names(values, None, "cluster")
+            true, matched = _renumber(true, found, len(classes), n_components)
+            names += [name for number, name in zip(matched, classes, strict=True) if number >= n_components]
+            for number, name in zip(matched.tolist(), classes, strict=True):
+                names[number] += f": {name}" if number < n_components else ""
+        if values.dtype.kind in "biuf":
+            pairs = zip(values.tolist(), numbers.tolist(), strict=True)
+            component_numbers = {int(value): number for value, number in pairs if value == value // 1}
     known = [codes for codes in (true, found) if codes is not None] or [np.zeros(n_rows, dtype=np.intp)]
-    groups = (known[0], known[-1])
-    return Clusters(true, found, names, _component_numbers(values, numbers), groups)
+    return Clusters(true, found, names, component_numbers, (known[0], known[-1]))
 
 
 def _renumber(codes: Array, others: Array, n_codes: int, n_others: int) -> tuple[Array, Array]:
@@ -156,14 +145,6 @@ def _renumber(codes: Array, others: Array, n_codes: int, n_others: int) -> tuple
     is_extra = numbers < 0
     numbers[is_extra] = n_others + np.arange(np.count_nonzero(is_extra))
     return np.where(codes == NOISE_LABEL, NOISE_LABEL, numbers[codes]), numbers
-
-
-def _component_numbers(values: Array | None, numbers: Array | None) -> dict[int, int]:
-    """Return the number of each found label that is an integer."""
-    if values is None or numbers is None or values.dtype.kind not in "biuf":
-        return {}
-    pairs = zip(values.tolist(), numbers.tolist(), strict=True)
-    return {int(value): number for value, number in pairs if value == value // 1}
 
 
 def label_column(labels: Any, name: str, n_rows: int) -> Array:
@@ -281,26 +262,18 @@ def cluster_points(
     # Small clusters lie on top of large ones, and noise below all.
     found = found[np.argsort(-counts, kind="stable")]
     ordered = sorted(found.tolist(), key=lambda number: number != NOISE_LABEL)
+    rim: Look = {"alpha": 0.75} if edge is None else {"alpha": 1.0, "markeredgecolor": edge}
     layers = []
     for is_wrong, number in [(is_wrong, number) for is_wrong in (False, True) for number in ordered]:
         chosen = rows[(numbers[rows] == number) & (wrong[rows] == is_wrong)]
         if not len(chosen):
             continue
-        colour, marker = (GREY, "o") if is_grey else style(number)
-        scale = WRONG_AREA if is_wrong else (NOISE_AREA if number == NOISE_LABEL else 1.0)
-        rim, marker = (INK, WRONG) if is_wrong else (edge, marker)
-        layers.append(
-            Points(
-                values[chosen, 0],
-                values[chosen, 1],
-                scale * areas[chosen],
-                (colour, marker),
-                cluster_kind(number),
-                chosen,
-                0.75 if edge is None else 1.0,
-                rim,
-            )
-        )
+        look = ({"color": GREY, "marker": "o"} if is_grey else style(number)) | rim
+        scale = NOISE_AREA if number == NOISE_LABEL else 1.0
+        if is_wrong:
+            look, scale = look | {"marker": WRONG, "markeredgecolor": INK}, WRONG_AREA
+        x, y = values[chosen].T
+        layers.append(Points(x, y, scale * areas[chosen], look, cluster_kind(number), chosen))
     return layers
 
 
@@ -310,12 +283,12 @@ def posteriors_of(model: Any, X: Any) -> Array:
     Noise is one more that a row may belong to, in the last column.
     """
     if isinstance(model, SphericalMixture):
-        table = TableView.of(X)
-        values = table.numbers(list(range(table.n_features)))
-        matrices = model.stored[0].matrices(model.covariances, *model.means.shape)
-        normals = (multivariate_normal(*normal) for normal in zip(model.means, matrices, strict=True))
-        heights = np.reshape([normal.logpdf(values) for normal in normals], (model.n_components, -1)).T
-        return np.asarray(softmax(np.log(model.weights) + heights, axis=1))
+        kind, parameters = (
+            model.covariance_type,
+            MixtureParameters(model.weights, model.means, model.covariances),
+        )
+        model = GaussianMixture(model.n_components, covariance_type=kind)
+        FittedState(family(kind), parameters).set_on(model)
     posteriors = np.asarray(model.predict_proba(X))
     if getattr(model, "noise_box_", None) is None:
         return posteriors

@@ -9,6 +9,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.checks import numeric_array
+from apolar._core.display import count_noun
 from apolar.mixture import SphericalMixture
 from apolar.plots.chart import (
     DASHES,
@@ -25,12 +26,13 @@ from apolar.plots.chart import (
     level_line,
     limits,
 )
+from apolar.plots.views import check_fitted
 from apolar.scores import criterion_title
+from apolar.selection import Selection
+from apolar.selection.selection_table import ranked_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from apolar.selection import Row, Selection
 
 __all__ = ["bic_curves", "convergence", "convergence_chart", "selection_chart"]
 
@@ -84,7 +86,8 @@ def convergence(model: Any | Sequence[float], *, ax: Axes | None = None) -> Axes
 
 def convergence_chart(model: Any) -> Chart:
     """Return how far from the best value each pass ended; where that is zero, a hollow mark at the bottom."""
-    return _chart_of_values(model) if _is_sequence(model) else _chart_of_model(model)
+    is_array = hasattr(model, "__array__") and not hasattr(model, "fit")
+    return _chart_of_values(model) if is_array or isinstance(model, list | tuple) else _chart_of_model(model)
 
 
 def _distance_chart(values: Array, tolerance: float | None, title: str, name: str, notes: list[str]) -> Chart:
@@ -93,39 +96,27 @@ def _distance_chart(values: Array, tolerance: float | None, title: str, name: st
     ends = (0.5, len(passes) + 0.5)
     left = values.max() - values
     above = left > 0
-    layers: list[Line] = []
-    legend = []
+    layers = []
     bottom, heights = 0.0, (-1.0, 1.0)
     if above.any():
         known = [*left[above], *([] if tolerance is None else [tolerance])]
         bottom = min(known) / 6
         heights = (bottom / 2, max(known) * 2)
-        layers.append(Line(passes, np.where(above, left, np.nan), look, "distance"))
-        legend.append(("after a pass", look))
         if tolerance is not None:
-            layers.insert(0, level_line(tolerance, ends, LEVEL))
-            legend.append((f"tolerance: {tolerance:.2g} per row", LEVEL))
+            layers.append(level_line(tolerance, ends, LEVEL, f"tolerance: {tolerance:.2g} per row"))
+        layers.append(Line(passes, np.where(above, left, np.nan), look, "distance", "after a pass"))
     at_best = passes[~above]
     end = MARK | {"color": INK, "markerfacecolor": "white", "clip_on": False}
-    layers.append(Line(at_best, np.full(len(at_best), bottom), end, "best"))
-    legend.append(("at the best value: 0", end))
+    layers.append(Line(at_best, np.full(len(at_best), bottom), end, "best", "at the best value: 0"))
     scale = "log" if above.any() else "zero"
-    return Chart(
-        layers, ends, heights, title, ("passes over the data", name), legend, notes, "integer", scale
-    )
+    return Chart(layers, ends, heights, title, ("passes over the data", name), notes, "integer", scale)
 
 
 def _passes_and_look(values: Array) -> tuple[Array, Look]:
     """Return the numbers of passes, and the look of the line through them."""
     marker = "o" if len(values) <= MAX_MARKS else ""
-    look = {"color": INK, "linewidth": 1.2, "markersize": 4, "marker": marker}
+    look = {"color": INK, "linestyle": "-", "linewidth": 1.2, "markersize": 4, "marker": marker}
     return np.arange(1, len(values) + 1), look
-
-
-def _is_sequence(model: Any) -> bool:
-    return isinstance(model, list | tuple | np.ndarray) or (
-        hasattr(model, "__array__") and not hasattr(model, "fit")
-    )
 
 
 def _chart_of_values(values: Any) -> Chart:
@@ -138,8 +129,8 @@ def _chart_of_values(values: Any) -> Chart:
     if np.iscomplexobj(array):
         raise TypeError("The sequence of values is complex: pass real numbers.")
     best = float(array.max())
-    note = f"The best value is {best:.6g}, after {_passes(int(array.argmax()) + 1)}."
-    title = f"The values of {_passes(len(array))}"
+    note = f"The best value is {best:.6g}, after {count_noun(int(array.argmax()) + 1, 'pass')}."
+    title = f"The values of {count_noun(len(array), 'pass')}"
     return _distance_chart(array, None, title, "distance to the best value", [note])
 
 
@@ -149,12 +140,7 @@ def _chart_of_model(model: Any) -> Chart:
             "A SphericalMixture comes from moments without passes of EM: fit a GaussianMixture, or pass the "
             "values of your own run."
         )
-    if not hasattr(model, "covariance_type"):
-        raise TypeError(
-            f"model must be a GaussianMixture or a sequence of numbers, not {type(model).__name__}."
-        )
-    if not hasattr(model, "means_"):
-        raise ValueError("The model is not fitted: call model.fit(X) first.")
+    check_fitted(model, "GaussianMixture or a sequence of numbers")
     if not len(getattr(model, "lower_bounds_", ())):
         raise ValueError(
             "The model keeps no lower_bounds_, the value after each pass: fit an apolar.GaussianMixture, or "
@@ -165,15 +151,17 @@ def _chart_of_model(model: Any) -> Chart:
     if start == "stream":
         calls, look = _passes_and_look(values)
         names = ("calls of partial_fit", "mean log-likelihood of a row")
-        title, legend = "A mixture that follows a stream", [("after a call", look)]
-        layers, ends = [Line(calls, values, look, "values")], (0.5, len(calls) + 0.5)
-        return Chart(layers, ends, limits(values), title, names, legend, [message], "integer")
+        title, ends = "A mixture that follows a stream", (0.5, len(calls) + 0.5)
+        line = Line(calls, values, look, "values", "after a call")
+        return Chart([line], ends, limits(values), title, names, [message], "integer")
     ended = "converged" if model.converged_ else "did not converge"
     title = f'EM from the start "{start}": {ended}' if start else f"EM {ended}"
     rows = getattr(model, "n_samples_seen_", 0)
     # Our tolerance is for all rows together; that of scikit-learn is for steps.
     tolerance = model.tol / rows if rows and model.converged_ else None
-    final = f"Log-likelihood plus log-prior per row: {values.max():.6g} after {_passes(len(values))}."
+    final = (
+        f"Log-likelihood plus log-prior per row: {values.max():.6g} after {count_noun(len(values), 'pass')}."
+    )
     remark = ""
     if tolerance and values.max() - values[0] < tolerance:
         remark = "The start had brought the mixture to the optimum; its passes are not shown."
@@ -181,10 +169,6 @@ def _chart_of_model(model: Any) -> Chart:
         remark = "The optimum is higher than the best value so far."
     name = "distance to the best value, per row"
     return _distance_chart(values, tolerance or None, title, name, [message, final, remark])
-
-
-def _passes(number: int) -> str:
-    return f"{number} pass{'es' * (number != 1)}"
 
 
 # --- the choice of a model ----------------------------------------------------------------
@@ -223,8 +207,6 @@ def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
     >>> ax.get_ylabel()
     'BIC (lower is better)'
     """
-    from apolar.selection import Selection
-
     if not isinstance(selection, Selection):
         raise TypeError(
             f"selection must be what apolar.select returns, not {type(selection).__name__}: "
@@ -235,16 +217,11 @@ def bic_curves(selection: Selection, *, ax: Axes | None = None) -> Axes:
 
 def selection_chart(selection: Selection) -> Chart:
     """Return the criterion of each candidate against its number of components."""
-    from apolar.selection.selection_table import ranked_rows
-
     criterion, best, highest = selection.criterion, selection.best_row, _highest(selection)
     layers: list[Line] = []
-    legend: list[tuple[str, Look]] = []
-    by_kind: dict[str, list[Row]] = {}
-    for row in sorted(selection.table, key=lambda row: row.n_components):
-        by_kind.setdefault(row.covariance_type, []).append(row)
+    by_size = sorted(selection.table, key=lambda row: row.n_components)
     for number, kind in enumerate(dict.fromkeys(row.covariance_type for row in selection.table)):
-        rows = by_kind[kind]
+        rows = [row for row in by_size if row.covariance_type == kind]
         values = np.array([getattr(row, criterion) for row in rows], dtype=float)
         if not np.isfinite(values).any():
             continue
@@ -258,32 +235,28 @@ def selection_chart(selection: Selection) -> Chart:
         }
         components = np.array([row.n_components for row in rows])
         # Gaps where candidates failed or were pruned.
-        layers.append(Line(components, values, look, kind))
+        label = kind if np.any(values <= highest) else f"{kind} (above the frame)"
+        layers.append(Line(components, values, look, kind, label))
         is_open = np.isfinite(values) & ~np.array([row.converged for row in rows])
         if is_open.any():
             hollow = look | {"linestyle": "none", "markerfacecolor": "white"}
             layers.append(Line(components[is_open], values[is_open], hollow))
-        is_outside = not np.any(values <= highest)
-        legend.append((f"{kind} (above the frame)" if is_outside else kind, look))
     lowest = float(getattr(best, criterion))
     others = [row for row in ranked_rows(selection.table, criterion) if row is not best]
     for row, colour in zip([best, *others], (INK, GREY), strict=False):
         value = float(getattr(row, criterion))
-        look = _RING | {"color": colour}
-        layers.append(Line(np.array([row.n_components]), np.array([value]), look))
         name = f"{row.n_components} {row.covariance_type}"
-        legend.append(
-            (f"lowest: {name}" if row is best else f"next: {name}, {value - lowest:.1f} behind", look)
-        )
+        label = f"lowest: {name}" if row is best else f"next: {name}, {value - lowest:.1f} behind"
+        x, y = np.array([row.n_components]), np.array([value])
+        layers.append(Line(x, y, _RING | {"color": colour}, label=label))
     numbers = [row.n_components for row in selection.table]
-    name, margin, n = criterion_title(criterion), 0.1 * (highest - lowest), len(selection.table)
+    name, margin = criterion_title(criterion), 0.1 * (highest - lowest)
     return Chart(
         layers,
         (min(numbers) - 0.5, max(numbers) + 0.5),
         (lowest - margin, highest + margin),
-        f"{name} of {n} candidate{'s' * (n != 1)}",
+        f"{name} of {count_noun(len(selection.table), 'candidate')}",
         ("number of components", f"{name} (lower is better)"),
-        legend,
         [selection.reason, *_remarks(selection, highest)],
         "integer",
     )
@@ -292,15 +265,15 @@ def selection_chart(selection: Selection) -> Chart:
 def _highest(selection: Selection) -> float:
     """Return up to which value of the criterion candidates are in the frame."""
     criterion, best = selection.criterion, selection.best_row
-    rows = [row for row in selection.table if np.isfinite(getattr(row, criterion))]
-    values = np.sort([float(getattr(row, criterion)) for row in rows])
-    lowest, highest = float(values[0]), float(values[int(np.ceil(SHOWN * len(values))) - 1])
+    rows = ranked_rows(selection.table, criterion)
+    values = [float(getattr(row, criterion)) for row in rows]
+    lowest, highest = values[0], values[int(np.ceil(SHOWN * len(values))) - 1]
     for number in (best.n_components - 1, best.n_components + 1):
         # One component less, and one more, with which the choice is compared.
-        beside = [float(getattr(row, criterion)) for row in rows if row.n_components == number]
-        highest = max([highest, *([min(beside)] if beside else [])])
+        beside = [value for row, value in zip(rows, values, strict=True) if row.n_components == number]
+        highest = max([highest, *beside[:1]])
     if values[-1] - lowest <= ROOM_FOR_ALL * (highest - lowest):
-        highest = float(values[-1])
+        highest = values[-1]
     return highest if highest > lowest else lowest + max(1.0, 1e-6 * abs(lowest))
 
 
@@ -310,13 +283,14 @@ def _remarks(selection: Selection, highest: float) -> list[str]:
     n_above = sum(bool(getattr(row, selection.criterion) > highest) for row in selection.table)
     if n_above:
         remarks.append(f"{n_above} candidate{'s are' if n_above > 1 else ' is'} above the frame.")
-    failed: dict[str, list[int]] = {}
-    for row in selection.table:
-        if row.failed is not None:
-            failed.setdefault(row.covariance_type, []).append(row.n_components)
-    if failed:
-        listed = "; ".join(f"{kind} with {', '.join(map(str, sorted(k)))}" for kind, k in failed.items())
-        remarks.append(f"Gaps are candidates that failed: {listed}.")
+    listed = []
+    for kind in dict.fromkeys(row.covariance_type for row in selection.table):
+        failed = [row for row in selection.table if row.covariance_type == kind and row.failed is not None]
+        if failed:
+            numbers = sorted(row.n_components for row in failed)
+            listed.append(f"{kind} with {', '.join(map(str, numbers))}")
+    if listed:
+        remarks.append(f"Gaps are candidates that failed: {'; '.join(listed)}.")
     if any(row.is_fitted and not row.converged for row in selection.table):
         remarks.append("Hollow marks: EM did not converge.")
     return remarks

@@ -1,4 +1,4 @@
-"""A matrix of scatter plots: true clusters above the diagonal, found ones below."""
+"""Rows as points: in a matrix of scatter plots, and in a plane that shows where clusters are in doubt."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.checks import check_integer, random_generator
+from apolar._core.display import count_noun
 from apolar.estimator.fitted import NOISE_LABEL
 from apolar.plots.chart import (
     CHARACTERS,
@@ -22,10 +23,11 @@ from apolar.plots.chart import (
     Line,
     Points,
     cluster_kind,
+    draw_chart,
     draw_layers,
     legend_of,
     limits,
-    need_matplotlib,
+    need_library,
     style,
     wrap_text,
     write,
@@ -38,19 +40,26 @@ from apolar.plots.clusters import (
     numbered_clusters,
     posteriors_of,
 )
-from apolar.plots.mixtures import ELLIPSES, MixtureView
-from apolar.plots.table import TableView, chosen_columns
+from apolar.plots.views import ELLIPSES, MixtureView, TableView, chosen_columns
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-__all__ = ["matrix_charts", "scatter_matrix"]
+__all__ = ["matrix_charts", "row_chart", "scatter_matrix", "uncertainty"]
 
 N_BINS = 30
 # The part of a diagonal panel that its histograms take.
 HISTOGRAM_HEIGHT = 0.5
 # In inches: the panels of pictures of few and of many columns.
 LARGEST_PANEL, SMALLEST_PANEL = 2.7, 1.9
+# Rows above these are counted; those above the first lie on top of the others.
+DOUBTFUL, UNDECIDED = 0.1, 0.5
+# How much larger the mark of the most uncertain row is than that of a certain one, in area.
+GROWTH = 6.0
+
+
+# --- the matrix ---------------------------------------------------------------------------
 
 
 def scatter_matrix(
@@ -115,20 +124,21 @@ def scatter_matrix(
     >>> len(figure.axes)
     9
     """
-    need_matplotlib()
+    need_library("matplotlib")
     table = TableView.of(X)
+    n_rows, n_features = table.shape
     positions, names = chosen_columns(columns, table, feature_names)
     values = table.numbers(positions)
     max_points = check_integer(max_points, "max_points", least=1)
     rng = random_generator(random_state)
     mixture, n_components = None, None
     if model is not None:
-        mixture = MixtureView.of(model).check_columns(table.n_features)
+        mixture = MixtureView.of(model, n_features)
         if predicted is None or (labels is None and _are_components(predicted, len(mixture.means))):
             n_components = len(mixture.means)
         if predicted is None:
             predicted = most_probable(posteriors_of(model, X), len(mixture.means))
-    clusters = numbered_clusters(labels, predicted, class_names, len(values), n_components)
+    clusters = numbered_clusters(labels, predicted, class_names, n_rows, n_components)
     kept = kept_rows(values, clusters.groups, max_points, rng)
 
     k = len(positions)
@@ -141,22 +151,21 @@ def scatter_matrix(
     whole = getattr(drawing, "figure", None) or drawing
     if whole.get_layout_engine() is None:
         whole.set_layout_engine("constrained")
-    charts = matrix_charts(values, clusters, mixture, positions, kept, side)
-    _draw_matrix(drawing, charts, names)
-    caption = _caption(clusters, mixture is not None, k, len(kept), len(values))
+    _draw_matrix(drawing, matrix_charts(values, names, clusters, mixture, positions, kept, side))
+    caption = _caption(clusters, mixture is not None, k, len(kept), n_rows)
     entries = clusters.legend() if k > 1 else clusters.legend()[: len(clusters.names) + 1]
     width = drawing.bbox.width / whole.dpi
     if title:
         write(drawing.suptitle("", fontsize=TITLE_SIZE), wrap_text(title, 0.75 * width))
-    if entries:
+    if not entries:
+        write(drawing.supxlabel("", fontsize=TEXT_SIZE), wrap_text(caption, width))
+    else:
         longest = min(max(len(words) for words, _ in entries), 60) + 5
         most = max(int(CHARACTERS * width) // longest, 1)
         n_lines = -(-len(entries) // most)
         legend = legend_of(drawing, entries, loc="outside lower center", ncols=-(-len(entries) // n_lines))
         legend.set_title(wrap_text(caption, width), {"size": TEXT_SIZE})
         write(legend.get_title(), wrap_text(caption, width))
-    else:
-        write(drawing.supxlabel("", fontsize=TEXT_SIZE), wrap_text(caption, width))
     return drawing
 
 
@@ -170,6 +179,7 @@ def _are_components(predicted: Any, n_components: int) -> bool:
 
 def matrix_charts(
     values: Array,
+    names: list[str],
     clusters: Clusters,
     mixture: MixtureView | None,
     positions: list[int],
@@ -181,6 +191,7 @@ def matrix_charts(
     Parameters
     ----------
     values : ndarray, shape (n_rows, k)
+    names : list of str, length k
     clusters : Clusters
         Of all rows.
     mixture : MixtureView or None
@@ -210,9 +221,12 @@ def matrix_charts(
                 for component, outline in enumerate(mixture.outlines((positions[j], positions[i]))):
                     # A white rim, so that an ellipse shows among points of its own colour.
                     layers.append(Line(outline[:, 0], outline[:, 1], {"color": PAPER, "linewidth": 2.4}))
-                    look = {"color": clusters.component_colour(component), "linewidth": 1.2}
+                    number = clusters.component_numbers.get(component)
+                    colour = GREY if number is None else style(number)["color"]
+                    look = {"color": colour, "linewidth": 1.2}
                     layers.append(Line(outline[:, 0], outline[:, 1], look, cluster_kind(component)))
-            row.append(Chart(layers, ends[j], ends[i]))
+            y_scale: str | list[str] = "number" if k > 1 else []
+            row.append(Chart(layers, ends[j], ends[i], label=names[i] if i == j else "", y_scale=y_scale))
         charts.append(row)
     return charts
 
@@ -228,37 +242,208 @@ def _histograms(column: Array, numbers: Array, ends: tuple[float, float], is_gre
         Line(
             np.repeat(edges, 2)[1:-1],
             ends[0] + scale * np.repeat(fraction, 2),
-            {"color": GREY if is_grey else style(number)[0], "linewidth": 0.9},
+            {"color": GREY if is_grey else style(number)["color"], "linewidth": 0.9},
             cluster_kind(number),
         )
         for number, fraction in zip(found.tolist(), fractions, strict=True)
     ]
 
 
-def _draw_matrix(drawing: Any, charts: list[list[Chart]], names: list[str]) -> None:
+def _draw_matrix(drawing: Any, charts: list[list[Chart]]) -> None:
     k = len(charts)
     panels = drawing.subplots(k, k, squeeze=False, sharex="col", sharey="row")
     for (i, j), panel in np.ndenumerate(panels):
         draw_layers(panel, charts[i][j], 4)
-        panel.tick_params(bottom=i == k - 1, left=j == 0 and k > 1, labelleft=j == 0 and k > 1)
-        if i == j:
-            name = " ".join(names[i].split())
-            lines = textwrap.wrap(name, 18, max_lines=3, placeholder="…") or [""]
+        panel.tick_params(bottom=i == k - 1, left=j == 0, labelleft=j == 0)
+        name = " ".join(charts[i][j].label.split())
+        lines = textwrap.wrap(name, 18, max_lines=3, placeholder="…")
+        if lines:
             height = HISTOGRAM_HEIGHT + 0.55 * (1 - HISTOGRAM_HEIGHT)
             text = panel.text(0.5, height, "", transform=panel.transAxes, ha="center", va="center")
             write(text, "\n".join(lines))
-            text.set(fontsize=TITLE_SIZE if len(name) <= 12 else TEXT_SIZE - 1, color=INK)
+            text.set_fontsize(TITLE_SIZE if len(name) <= 12 else TEXT_SIZE - 1)
 
 
 def _caption(clusters: Clusters, with_model: bool, n_columns: int, n_shown: int, n_rows: int) -> str:
     """Return what the picture shows."""
     less = ", small clusters thinned less" if clusters.names else ""
-    is_thinned = n_columns > 1 and n_shown < n_rows
-    text = (
-        f"Shown: {n_shown} of {n_rows} rows{less}." if is_thinned else f"{n_rows} row{'s' * (n_rows != 1)}."
-    )
+    text = f"{count_noun(n_rows, 'row')}."
+    if n_columns > 1 and n_shown < n_rows:
+        text = f"Shown: {n_shown:,} of {n_rows:,} rows{less}."
     if n_columns > 1 and clusters.true is not None and clusters.found is not None:
         text += " Above the diagonal: true clusters; below: found."
     elif clusters.names:
         text += f" Colours: {'found' if clusters.true is None else 'true'} clusters."
     return f"{text} {ELLIPSES}" if n_columns > 1 and with_model else text
+
+
+# --- uncertain rows -----------------------------------------------------------------------
+
+
+def uncertainty(
+    model: Any,
+    X: Any,
+    *,
+    columns: Any = None,
+    labels: Any = None,
+    feature_names: Iterable[Any] | None = None,
+    class_names: Mapping[Any, Any] | Iterable[Any] | None = None,
+    max_points: int = 2000,
+    random_state: Any = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw rows in a plane, larger the less sure the mixture is of their cluster, and with a rim if in doubt.
+
+    Colours and markers are those of the clusters, as in all pictures of a mixture. The uncertainty of a row
+    is one less the probability of its most probable cluster: 0 if that is certain, and 1 - 1 / n_components
+    at most. Noise counts as one more cluster.
+
+    Parameters
+    ----------
+    model : GaussianMixture or SphericalMixture
+        Fitted.
+    X : array_like, sparse matrix or dataframe, shape (n_samples, n_features)
+    columns : "pca", or int or list of int or str, optional
+        One or two columns, by number or name; by default the two in which the means of the clusters differ
+        most, for the spread of the column. "pca" is for the first two principal axes of the mixture. One
+        column is shown against the uncertainty itself.
+    labels : array_like, shape (n_samples,), optional
+        The true clusters: numbers or strings. Found clusters then have the names of those that match them
+        best too, and rows in a wrong cluster a marker of their own.
+    feature_names : list of str, optional
+        The names of all columns of X; by default those of the dataframe.
+    class_names : list or dict of names, optional
+        Of the true clusters, or of the found ones where there are no `labels`, as in `scatter_matrix`.
+    max_points : int, default=2000
+        The most points. Of more rows, the most uncertain ones are kept, as half of the points at most, and
+        others are chosen at random.
+    random_state : int, Generator or None, default=0
+        Which rows are left out.
+    ax : matplotlib Axes, optional
+        What to draw into; those of a new figure of pyplot by default.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+        `ax.figure.savefig(path)` writes the picture.
+
+    Notes
+    -----
+    The legend is at the right of the axes and a note below them: a figure with `layout="constrained"` makes
+    room for both.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> iris = apolar.datasets.load_iris()
+    >>> gm = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
+    >>> ax = apolar.plots.uncertainty(gm, iris.data, feature_names=iris.feature_names)
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('petal_length', 'petal_width')
+    """
+    table = TableView.of(X)
+    mixture = MixtureView.of(model, table.shape[1])
+    max_points, rng = check_integer(max_points, "max_points", least=1), random_generator(random_state)
+    plane, names = _plane(mixture, table, columns, feature_names)
+    probabilities = posteriors_of(model, X)
+    found = most_probable(probabilities, len(mixture.weights))
+    doubt = 1 - probabilities.max(axis=1)
+    clusters = numbered_clusters(labels, found, class_names, len(found), len(mixture.weights))
+    values = np.column_stack([plane, doubt]) if plane.shape[1] == 1 else plane
+    order = np.argsort(-doubt, kind="stable")
+    kept = kept_rows(values, clusters.groups, max_points, rng, before=order[doubt[order] > DOUBTFUL])
+    chart = row_chart(values, names, doubt, clusters, kept, probabilities.shape[1])
+    return draw_chart(chart, ax, (7.4, 4.8))
+
+
+def row_chart(
+    values: Array,
+    names: tuple[str, str],
+    doubt: Array,
+    clusters: Clusters,
+    kept: IndexArray,
+    n_choices: int,
+) -> Chart:
+    """Return rows in a plane, by their clusters and how much these are in doubt.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n_rows, 2)
+        Where the second column is the doubt itself, its axis begins at zero.
+    names : pair of str
+    doubt : ndarray, shape (n_rows,)
+    clusters : Clusters
+    kept : ndarray of int
+        The rows that are shown.
+    n_choices : int
+        The number of clusters, and one more for noise.
+    """
+    highest = max(float(doubt.max()), DOUBTFUL)
+    is_doubt = names[1] == "uncertainty" and np.array_equal(values[:, 1], doubt)
+    most = 1 - 1 / n_choices if n_choices > 1 else 1.0
+    base = min(max(400 / np.sqrt(len(kept)), 8.0), 22.0)
+    areas = base * (1 + (GROWTH - 1) * doubt / most)
+    # Uncertain rows lie on top of certain ones.
+    order = kept[np.argsort(doubt[kept], kind="stable")]
+    certain, doubtful = order[doubt[order] <= DOUBTFUL], order[doubt[order] > DOUBTFUL]
+    numbers, wrong = clusters.groups[1], clusters.wrong
+    layers = [
+        *cluster_points(values, numbers, wrong, areas, certain),
+        *cluster_points(values, numbers, wrong, areas, doubtful, edge=INK),
+    ]
+    marks = [entry for entry in clusters.legend() if not entry[0].endswith("(0)")]
+    n_doubtful = int(np.count_nonzero(doubt > DOUBTFUL))
+    if n_doubtful:
+        look = {"marker": "o", "color": PAPER, "markeredgecolor": INK, "markersize": 8}
+        marks.append((f"in doubt ({n_doubtful})", look))
+    return Chart(
+        layers,
+        limits(values[:, 0]),
+        (-0.06 * highest, 1.08 * highest) if is_doubt else limits(values[:, 1]),
+        "Where the cluster of a row is uncertain",
+        names,
+        _notes(doubt, len(kept), n_choices),
+        marks=marks,
+    )
+
+
+def _plane(
+    mixture: MixtureView, table: TableView, columns: Any, feature_names: Iterable[Any] | None
+) -> tuple[Array, tuple[str, str]]:
+    """Return what is shown, shape (n_rows, 1 or 2), and the names of both axes."""
+    is_pca = isinstance(columns, str) and columns == "pca"
+    if is_pca and table.shape[1] > 1:
+        spread, axes = np.linalg.eigh(mixture.covariance)
+        axes, fractions = axes[:, :-3:-1], spread[:-3:-1] / spread.sum()
+        # Of the two directions of an axis, that in which its largest entry is positive.
+        axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(2)])
+        values = (table.numbers(list(range(table.shape[1]))) - mixture.mean) @ axes
+        first, second = (
+            f"principal axis {i + 1} ({part:.0%} of the variance)" for i, part in enumerate(fractions)
+        )
+        return values, (first, second)
+    if columns is None or is_pca:
+        # In the order of the table, so that the picture does not turn with the last digit.
+        columns = mixture.separating_columns(2)
+    positions, shown = chosen_columns(columns, table, feature_names)
+    if len(positions) > 2:
+        raise ValueError(
+            f"columns are {len(positions)}, and a plane has two: name one or two, or pass 'pca' for "
+            "principal axes."
+        )
+    name, other = (*shown, "uncertainty")[:2]
+    return table.numbers(positions), (name, other)
+
+
+def _notes(doubt: Array, n_shown: int, n_choices: int) -> list[str]:
+    n_rows = len(doubt)
+    if n_choices == 1:
+        return ["There is one cluster: nothing is uncertain."]
+    doubtful, undecided = np.count_nonzero(doubt > DOUBTFUL), np.count_nonzero(doubt > UNDECIDED)
+    more = f"above {UNDECIDED}: {undecided}."
+    if n_choices == 2:
+        more = f"{UNDECIDED} is the most that two clusters can have."
+    shown = (
+        f"Shown: {n_shown:,} of {n_rows:,} rows, the most uncertain among them." if n_shown < n_rows else ""
+    )
+    return [f"Uncertainty above {DOUBTFUL}: {doubtful} of {count_noun(n_rows, 'row')}; {more}", shown]

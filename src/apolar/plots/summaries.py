@@ -9,6 +9,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
+from apolar._core.display import count_noun
 from apolar.mixture import SphericalMixture
 from apolar.moments import ComponentCount, n_components_from_spectrum
 from apolar.plots.chart import (
@@ -20,7 +21,6 @@ from apolar.plots.chart import (
     MAX_NAMES,
     Chart,
     Line,
-    Look,
     cluster_kind,
     draw_chart,
     level_line,
@@ -28,8 +28,7 @@ from apolar.plots.chart import (
     stems,
     style,
 )
-from apolar.plots.mixtures import MixtureView
-from apolar.plots.table import check_names, column_names
+from apolar.plots.views import MixtureView, check_names, column_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,23 +120,14 @@ def profile_chart(
     k = len(positions)
     ends, step = (-0.5, k - 0.5), FILLED / r
     layers = [level_line(0.0, ends, {"color": GREY, "linewidth": 0.6})] if standardise else []
-    legend = []
     for number in range(r):
-        colour, marker = style(number)
-        look: Look = {
-            "color": colour,
-            "marker": marker,
-            "linestyle": DASHES[number % len(DASHES)],
-            "linewidth": 0.7,
-        }
+        look = style(number) | {"linestyle": DASHES[number % len(DASHES)], "linewidth": 0.8}
         look["markersize"] = min(max(150 * step / k, 2.5), 6.0)
         x = np.arange(k) + (number - (r - 1) / 2) * step
         low, high = means[number] - deviations[number], means[number] + deviations[number]
-        layers.append(stems(x, low, high, {"color": colour, "linewidth": 1.2}, f"bars-{number + 1}"))
-        layers.append(Line(x, means[number], look, cluster_kind(number)))
-        legend.append(
-            (f"{clusters[number]} (weight {mixture.weights[number]:.2f})", look | {"linewidth": 1.0})
-        )
+        layers.append(stems(x, low, high, {"color": look["color"], "linewidth": 1.2}, f"bars-{number + 1}"))
+        label = f"{clusters[number]} (weight {mixture.weights[number]:.2f})"
+        layers.append(Line(x, means[number], look, cluster_kind(number), label))
     notes = ["Marks: means of clusters. Bars: one standard deviation within the cluster to both sides."]
     if k < m:
         notes.append(
@@ -146,7 +136,7 @@ def profile_chart(
     units = "standard deviations from the mean" if standardise else "mean, in units of the column"
     heights = limits(np.concatenate([(means - deviations).ravel(), (means + deviations).ravel()]))
     columns = [names[i] for i in positions]
-    return Chart(layers, ends, heights, "Profiles of the clusters", ("column", units), legend, notes, columns)
+    return Chart(layers, ends, heights, "Profiles of the clusters", ("column", units), notes, columns)
 
 
 # --- eigenvalues --------------------------------------------------------------------------
@@ -194,49 +184,16 @@ def spectrum(X: Any, *, n_components: int | None = None, ax: Axes | None = None)
 
 def _chart_of_rows(X: Any, n_components: int | None) -> Chart:
     count = X if isinstance(X, ComponentCount) else n_components_from_spectrum(X)
-    values = count.spectrum
-    n_signal = count.n_components - 1
+    values, n_signal, signal = count.spectrum, count.n_components - 1, "out of the noise"
+    said = f"the eigenvalues show {count_noun(count.n_components, 'component')}"
+    title, note = f"T{said[1:]}", count.message
     # The edge of Marchenko and Pastur depends on the number of rows, which it gives back here.
     rows = (len(values) - n_signal) / (np.sqrt(count.threshold / count.noise_level) - 1) ** 2
     if n_components is not None:
         n_signal = _check_summary(n_components, len(values), "the eigenvalues that are not zero") - 1
-    level = float(values[n_signal:].mean())
-    ratio = np.sqrt((len(values) - n_signal) / rows)
-    band = level * max(1 - ratio, 0.0) ** 2, level * (1 + ratio) ** 2
-    if n_components is None:
-        title = f"The eigenvalues show {_components(count.n_components)}"
-        note = _reading(count)
-    else:
-        title = f"The eigenvalues taken as {_components(n_components)}"
-        note = f"By themselves the eigenvalues show {_components(count.n_components)}."
-        n_inside = int(np.count_nonzero(values[:n_signal] <= band[1]))
-        if n_inside:
-            note = (
-                f"{n_inside} of the {n_signal} filled {'is' if n_inside == 1 else 'are'} no larger than what "
-                f"noise alone gives. {note}"
-            )
-    signal = "out of the noise" if n_components is None else "between components"
-    return _eigenvalue_chart(values, n_signal, (signal, "noise"), level, band, title, note)
-
-
-def _reading(count: ComponentCount) -> str:
-    """Return what a count rests on."""
-    n_signal, n = count.n_components - 1, len(count.spectrum)
-    if n_signal == n - 1 > 0:
-        return (
-            "All eigenvalues but the last stand out, so that they show no level of noise: clusters may be "
-            "elongated, or more than the columns can show. Compare BIC over several numbers."
-        )
-    stand = {0: "No eigenvalue stands", 1: "One eigenvalue stands"}.get(
-        n_signal, f"{n_signal} eigenvalues stand"
-    )
-    other = ""
-    if count.least != count.most:
-        other = f" Other thresholds for noise give {count.least} to {count.most}."
-    return (
-        f"{stand} out of the noise. The number of components is one more, if clusters are spherical and "
-        f"their means in general position.{other}"
-    )
+        signal, note = "between components", f"By themselves {said}."
+        title = f"The eigenvalues taken as {count_noun(n_components, 'component')}"
+    return _eigenvalue_chart(values, n_signal, (signal, "noise"), title, note, rows)
 
 
 def _chart_of_mixture(model: Any, n_components: int | None) -> Chart:
@@ -245,23 +202,21 @@ def _chart_of_mixture(model: Any, n_components: int | None) -> Chart:
     if not values[0] > 0:
         raise ValueError("The mixture has no spread: fit it to rows that differ.")
     values = values[values > 1e-12 * values[0]]
-    r = len(mixture.weights)
+    r = number = len(mixture.weights)
     if n_components is not None:
-        _check_summary(n_components, len(values), "the columns of the mixture")
-    n_signal = min((r if n_components is None else n_components) - 1, len(values))
-    others = values[n_signal:]
-    level = float(others.mean()) if len(others) else None
+        number = _check_summary(n_components, len(values), "the columns of the mixture")
+    n_signal = min(number - 1, len(values))
     note = "These are eigenvalues of the covariance of the mixture itself, not of rows."
     if n_signal:
         note += (
-            f" The means of {_components(n_signal + 1)} span {n_signal} direction{'s' * (n_signal != 1)}: so "
-            "many are filled. If components are spherical, the others are their common spread."
+            f" The means of {n_signal + 1} components span {count_noun(n_signal, 'direction')}: so many are "
+            "filled. If components are spherical, the others are their common spread."
         )
-    if not len(others):
+    if n_signal == len(values):
         note += " There are more components than columns, and none is left for that."
-    title = f"Eigenvalues of a mixture of {_components(r)}"
+    title = f"Eigenvalues of a mixture of {count_noun(r, 'component')}"
     names = ("span of the means", "the others")
-    return _eigenvalue_chart(values, n_signal, names, level, None, title, note)
+    return _eigenvalue_chart(values, n_signal, names, title, note)
 
 
 def _check_summary(n_components: Any, most: int, what: str) -> int:
@@ -274,10 +229,6 @@ def _check_summary(n_components: Any, most: int, what: str) -> int:
     return number
 
 
-def _components(number: int) -> str:
-    return f"{number} component{'s' * (number != 1)}"
-
-
 def spectrum_chart(X: Any, n_components: int | None = None) -> Chart:
     """Return eigenvalues, those of the signal filled, and the level of the noise."""
     is_mixture = isinstance(X, SphericalMixture) or (hasattr(X, "covariance_type") and hasattr(X, "fit"))
@@ -288,49 +239,58 @@ def _eigenvalue_chart(
     values: Array,
     n_signal: int,
     parts: tuple[str, str],
-    level: float | None,
-    band: tuple[float, float] | None,
     title: str,
     note: str,
+    n_rows: float | None = None,
 ) -> Chart:
-    """Return eigenvalues, of which the first are signal; `parts` names these and the others."""
-    shown = values[:MAX_NAMES]
+    """Return eigenvalues, of which the first are signal; of a sample, with the band of its noise.
+
+    Parameters
+    ----------
+    values : ndarray
+        Largest first.
+    n_signal : int
+    parts : pair of str
+        Names of the signal, and of the others.
+    title, note : str
+    n_rows : float, optional
+        That of the sample.
+    """
+    shown, others = values[:MAX_NAMES], values[n_signal:]
     is_wide = bool(shown[0] > WIDE * shown[-1])
-    known = [*shown, *([] if level is None else [level]), *(band or ())[1:]]
+    level = float(others.mean()) if len(others) else float(values[-1])
+    ratio = 0.0 if n_rows is None else np.sqrt(len(others) / n_rows)
+    low, high = level * max(1 - ratio, 0.0) ** 2, level * (1 + ratio) ** 2
+    known = [*shown, level, high]
     ends = (0.4, len(shown) + 0.6)
     heights = (min(known) / 2, 1.6 * max(known)) if is_wide else (0.0, 1.08 * max(known))
-    layers: list[Line] = []
-    grey = {"color": GREY, "alpha": 0.3}
-    if band is not None:
-        low = max(band[0], heights[0])
-        x, y = np.array([ends[0], ends[1], ends[1], ends[0]]), np.array([low, low, band[1], band[1]])
-        layers.append(Line(x, y, grey, is_filled=True))
-    if level is not None:
-        layers.append(level_line(level, ends, LEVEL))
-    n = len(values)
-    legend: list[tuple[str, Look]] = []
-    for name, count, colour, part in (
-        (parts[0], n_signal, INK, slice(0, n_signal)),
-        (parts[1], n - n_signal, GREY, slice(n_signal, None)),
+    layers, notes = [], [note]
+    if n_rows is not None:
+        label = f"noise alone: {low:.3g} to {high:.3g}"
+        bottom = max(low, heights[0])
+        x, y = np.array([*ends, *ends[::-1]]), np.array([bottom, bottom, high, high])
+        # A thick line stands for it in the legend.
+        look = {"color": GREY, "alpha": 0.3, "linestyle": "-", "linewidth": 8, "solid_capstyle": "butt"}
+        layers.append(Line(x, y, look, label=label, is_filled=True))
+        n_inside = int(np.count_nonzero(values[:n_signal] <= high))
+        if n_inside:
+            verb = "is" if n_inside == 1 else "are"
+            notes.insert(
+                0, f"{n_inside} of the {n_signal} filled {verb} no larger than what noise alone gives."
+            )
+    if len(others):
+        layers.append(level_line(level, ends, LEVEL, f"mean of {parts[1]}: {level:.3g}"))
+    x = np.arange(1, len(shown) + 1)
+    for name, count, colour, face, part in (
+        (parts[0], n_signal, INK, INK, slice(0, n_signal)),
+        (parts[1], len(others), GREY, "white", slice(n_signal, None)),
     ):
-        heads = shown[part]
-        if len(heads):
-            look = MARK | {"color": colour, "markerfacecolor": colour if colour == INK else "white"}
-            x = np.arange(1, len(shown) + 1)[part]
-            layers.append(stems(x, heights[0], heads, {"color": colour, "linewidth": 1.0}))
-            layers.append(Line(x, heads, look))
-            legend.append((f"{name} ({count})", look))
-    if level is not None:
-        legend.append((f"mean of {parts[1]}: {level:.3g}", LEVEL))
-    if band is not None:
-        look = {"linestyle": "-", "linewidth": 8, "solid_capstyle": "butt"} | grey
-        legend.append((f"noise alone: {band[0]:.3g} to {band[1]:.3g}", look))
-    notes = [note]
-    if len(shown) < n:
-        notes.append(f"Shown: the largest {len(shown)} of {n} eigenvalues.")
-    names = (
-        "eigenvalues of the covariance, the largest first",
-        f"eigenvalue{' (logarithmic scale)' * is_wide}",
-    )
-    scale = "log" if is_wide else "number"
-    return Chart(layers, ends, heights, title, names, legend, notes, "integer", scale)
+        if len(shown[part]):
+            layers.append(stems(x[part], heights[0], shown[part], {"color": colour, "linewidth": 1.0}))
+            look = MARK | {"color": colour, "markerfacecolor": face}
+            layers.append(Line(x[part], shown[part], look, label=f"{name} ({count})"))
+    if len(shown) < len(values):
+        notes.append(f"Shown: the largest {len(shown)} of {len(values)} eigenvalues.")
+    height = f"eigenvalue{' (logarithmic scale)' * is_wide}"
+    names = ("eigenvalues of the covariance, the largest first", height)
+    return Chart(layers, ends, heights, title, names, notes, "integer", "log" if is_wide else "number")

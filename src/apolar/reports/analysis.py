@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from apolar.exceptions import ColumnError, ColumnWarning, ComponentError, FarRow
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.moments.covariance import is_constant
-from apolar.plots.mixtures import MixtureView
+from apolar.plots.views import MixtureView
 from apolar.reports.limits import LIMITS
 from apolar.reports.scoring import (
     OUTLIER_LEVEL,
@@ -31,11 +32,8 @@ from apolar.reports.scoring import (
     score_table,
     select_in_units,
 )
-from apolar.scores import FitSummary, adjusted_rand_index, error_rate, match_labels
+from apolar.scores import adjusted_rand_index, error_rate, match_labels
 from apolar.selection import Selection
-
-# In place of the cluster of a class that none matches.
-UNMATCHED = -2
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +51,10 @@ class KnownClasses:
         Rows of each class in each cluster; noise counts as one more, the last.
     n_unknown : int
         Rows without a class; they do not count.
-    matched : ndarray of int, shape (n_classes,)
-        What matches each class best, one to one: a cluster, noise (-1), or nothing (-2).
+    matched : dict
+        The name of the class that matches each cluster, or noise (-1), best, one to one.
+    is_wrong : ndarray of bool, shape (n_samples,)
+        Rows that are not in the cluster of their class, or not noise if that matches it.
     """
 
     names: tuple[str, ...]
@@ -63,7 +63,8 @@ class KnownClasses:
     error_rate: float
     counts: Array
     n_unknown: int
-    matched: Array
+    matched: dict[int, str]
+    is_wrong: Array
 
 
 def compare_classes(labels: Any, predicted: Array, n_components: int) -> KnownClasses:
@@ -78,8 +79,10 @@ def compare_classes(labels: Any, predicted: Array, n_components: int) -> KnownCl
     found = np.where(predicted[known] == NOISE_LABEL, n_components, predicted[known])
     counts = np.zeros((len(names), n_components + 1), dtype=np.int64)
     np.add.at(counts, (known_codes, found), 1)
-    matched = match_labels(counts)
-    matched = np.where(matched < 0, UNMATCHED, np.where(matched < n_components, matched, NOISE_LABEL))
+    clusters = match_labels(counts)
+    is_wrong = np.zeros(len(strings), dtype=bool)
+    is_wrong[known] = clusters[known_codes] != found
+    pairs = zip(clusters.tolist(), names.tolist(), strict=True)
     return KnownClasses(
         tuple(names.tolist()),
         codes,
@@ -87,7 +90,8 @@ def compare_classes(labels: Any, predicted: Array, n_components: int) -> KnownCl
         error_rate(known_codes, predicted[known]),
         counts,
         int(np.count_nonzero(~known)),
-        matched,
+        {k if k < n_components else NOISE_LABEL: name for k, name in pairs if k >= 0},
+        is_wrong,
     )
 
 
@@ -149,6 +153,16 @@ class Analysis(TableScores):
     def n_noise(self) -> int:
         """The number of rows that are noise."""
         return int(np.count_nonzero(self.predicted == NOISE_LABEL))
+
+    @cached_property
+    def is_doubtful(self) -> Array:
+        """Which rows have a cluster in doubt, shape (n_samples,)."""
+        return 1 - self.uncertainty < LIMITS.doubt
+
+    @cached_property
+    def is_outlying(self) -> Array:
+        """Which rows are outliers; those that are called noise are known to be in no cluster."""
+        return self.outliers & (self.predicted != NOISE_LABEL)
 
     @property
     def deviations(self) -> Array:
@@ -282,7 +296,10 @@ def describe(
     likelihood = analysis.likelihood
     reason = "They belong to the rows that the mixture was fitted to, and these are others."
     errors: dict[str, Any] = {"no_errors": reason}
-    if _is_fitted_to(model, likelihood):
+    # Rows are those of the fit if they are as many, and as likely.
+    mean = likelihood.log_likelihood / likelihood.n_samples
+    is_same = abs(mean - model.lower_bound_) <= LIMITS.same_likelihood * max(1.0, abs(mean))
+    if is_same and likelihood.n_samples == model.n_samples_seen_:
         errors = _standard_errors(model, X, np.ones(X.shape[1]), names)
         # The evidence is that of the rows of the fit.
         likelihood = replace(likelihood, log_evidence=model.evidence_)
@@ -305,13 +322,6 @@ def _analysis_of(
         outlier_level=level,
         truth=truth,
     )
-
-
-def _is_fitted_to(model: GaussianMixture, likelihood: FitSummary) -> bool:
-    """Return whether rows are those of the fit: as many, and as likely."""
-    mean = likelihood.log_likelihood / likelihood.n_samples
-    is_same = abs(mean - model.lower_bound_) <= LIMITS.same_likelihood * max(1.0, abs(mean))
-    return bool(is_same and likelihood.n_samples == model.n_samples_seen_)
 
 
 def _standard_errors(model: GaussianMixture, data: Any, units: Array, names: Sequence[str]) -> dict[str, Any]:

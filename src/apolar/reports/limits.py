@@ -16,8 +16,6 @@ class Limits:
     # --- rows under a mixture ---
     # A row with a log-density below this is too far from every cluster for its probabilities to be numbers.
     min_density: float = -1e270
-    # The error of a squared distance that is computed from a density.
-    distance_error: float = 1e-3
     # The largest mean of a column whose square does not overflow.
     max_mean: float = 1e150
     # Standard errors cost about a pass over the rows per parameter: above this many numbers there are none.
@@ -61,8 +59,6 @@ class Limits:
     named_points: int = 3600
     # Rows at one place that are named.
     named_together: int = 4
-    # The sizes of points of one kind are rounded to this many, so that each is written once.
-    n_sizes: int = 8
     spectrum_rows: int = 200_000
     spectrum_columns: int = 300
 

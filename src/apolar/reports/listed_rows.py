@@ -10,31 +10,21 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.estimator.fitted import NOISE_LABEL
-from apolar.plots.clusters import kept_rows, posteriors_of
+from apolar.plots.clusters import Clusters, kept_rows, numbered_clusters, posteriors_of
 from apolar.reports.analysis import Analysis
 from apolar.reports.limits import LIMITS
 from apolar.reports.scoring import nameless
 
 
-def is_doubtful(analysis: Analysis) -> Array:
-    """Return which rows have a cluster in doubt."""
-    return 1 - analysis.uncertainty < LIMITS.doubt
-
-
-def is_outlying(analysis: Analysis) -> Array:
-    """Return which rows are outliers; those that are called noise are known to be in no cluster."""
-    return analysis.outliers & (analysis.predicted != NOISE_LABEL)
-
-
-def doubtful_rows(analysis: Analysis, X: Array, row_numbers: Array | None) -> list[dict[str, Any]]:
+def doubtful_rows(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict[str, Any]]:
     """Return the rows that are most in doubt, the first ones first.
 
-    Of each its `row` from 1, the two most probable clusters from 0 (-1 is noise), and their probabilities.
+    Of each the number of its `row`, its two most probable clusters from 0 (-1 is noise), and how probable
+    they are.
     """
-    candidates = np.flatnonzero(is_doubtful(analysis))
-    order = np.argsort(-analysis.uncertainty[candidates], kind="stable")[: LIMITS.listed_rows]
-    positions = candidates[order]
-    if not len(positions) or len(analysis.model.weights_) + analysis.has_noise < 2:
+    order = np.argsort(-analysis.uncertainty, kind="stable")
+    positions = order[analysis.is_doubtful[order]][: LIMITS.listed_rows]
+    if not len(positions):
         return []
     posteriors = posteriors_of(nameless(analysis.model), X[positions])
     listed = []
@@ -42,7 +32,7 @@ def doubtful_rows(analysis: Analysis, X: Array, row_numbers: Array | None) -> li
         first, second = np.argsort(-probabilities, kind="stable")[:2].tolist()
         listed.append(
             {
-                "row": _number(position, row_numbers),
+                "row": int(row_numbers[position]),
                 "cluster": _cluster(analysis, first),
                 "probability": float(probabilities[first]),
                 "second": _cluster(analysis, second),
@@ -52,13 +42,13 @@ def doubtful_rows(analysis: Analysis, X: Array, row_numbers: Array | None) -> li
     return listed
 
 
-def outlying_rows(analysis: Analysis, X: Array, row_numbers: Array | None) -> list[dict[str, Any]]:
+def outlying_rows(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict[str, Any]]:
     """Return the outliers that are farthest away in a column, the farthest first.
 
-    Of each its `row` from 1, the nearest cluster from 0, the `column` that says most, the value there, and
-    how far that is from the mean of the cluster, in its `deviations`, with a sign.
+    Of each the number of its `row`, the nearest cluster from 0, the `column` that says most, the value there,
+    and how far that is from the mean of the cluster, in its `deviations`, with a sign.
     """
-    positions = np.flatnonzero(is_outlying(analysis))
+    positions = np.flatnonzero(analysis.is_outlying)
     if not len(positions):
         return []
     clusters = analysis.predicted[positions]
@@ -69,7 +59,7 @@ def outlying_rows(analysis: Analysis, X: Array, row_numbers: Array | None) -> li
     order = np.argsort(-sizes.max(axis=1), kind="stable")[: LIMITS.listed_rows]
     return [
         {
-            "row": _number(int(positions[i]), row_numbers),
+            "row": int(row_numbers[positions[i]]),
             "cluster": int(clusters[i]),
             "column": analysis.names[columns[i]],
             "value": float(X[positions[i], columns[i]]),
@@ -79,48 +69,37 @@ def outlying_rows(analysis: Analysis, X: Array, row_numbers: Array | None) -> li
     ]
 
 
-def row_words(
-    analysis: Analysis, positions: Array, posteriors: Array, row_numbers: Array | None
-) -> list[str]:
+def row_words(analysis: Analysis, positions: Array, posteriors: Array, row_numbers: Array) -> list[str]:
     """Return what is known of each of some rows, in a line; `posteriors` are theirs."""
-    outlying, truth = is_outlying(analysis), analysis.truth
-    lines = []
+    truth, lines = analysis.truth, []
     for position, probabilities in zip(positions.tolist(), posteriors, strict=True):
         first, *others = np.argsort(-probabilities, kind="stable")[:2].tolist()
         shown = [first, *(k for k in others if round(probabilities[k], 2) > 0)]
-        words = ", ".join(f"{_name(_cluster(analysis, k))} ({probabilities[k]:.2f})" for k in shown)
+        clusters = [(_cluster(analysis, k), probabilities[k]) for k in shown]
+        words = ", ".join(
+            f"{'noise' if k == NOISE_LABEL else f'cluster {k + 1}'} ({share:.2f})" for k, share in clusters
+        )
         if truth is not None and truth.codes[position] >= 0:
             words += f"; class {truth.names[truth.codes[position]]}"
-        if outlying[position]:
+        if analysis.is_outlying[position]:
             words += "; an outlier"
-        lines.append(f"row {_number(position, row_numbers)}: {words}")
+        lines.append(f"row {row_numbers[position]}: {words}")
     return lines
 
 
-def labels_link(analysis: Analysis, row_numbers: Array | None) -> str:
+def labels_link(analysis: Analysis, row_numbers: Array) -> str:
     """Return the labels as a link that a browser saves, or nothing if they are many."""
     if analysis.n_rows > LIMITS.labelled_rows:
         return ""
-    lines = ["row,cluster,probability"]
-    for position in range(analysis.n_rows):
-        label = int(analysis.predicted[position])
-        cluster = label + 1 if label != NOISE_LABEL else NOISE_LABEL
-        probability = 1 - analysis.uncertainty[position]
-        lines.append(f"{_number(position, row_numbers)},{cluster},{probability:.6g}")
-    return "data:text/csv;charset=utf-8," + quote("\n".join([*lines, ""]), safe=",.")
-
-
-def _number(position: int, row_numbers: Array | None) -> int:
-    return 1 + (position if row_numbers is None else int(row_numbers[position]))
+    clusters = analysis.predicted + (analysis.predicted != NOISE_LABEL)
+    rows = zip(row_numbers, clusters, 1 - analysis.uncertainty, strict=True)
+    lines = [f"{row},{cluster},{probability:.6g}\n" for row, cluster, probability in rows]
+    return "data:text/csv;charset=utf-8," + quote("".join(["row,cluster,probability\n", *lines]), safe=",.")
 
 
 def _cluster(analysis: Analysis, k: int) -> int:
     """Return a cluster by the column of its probability; noise has the last one."""
     return k if k < len(analysis.model.weights_) else NOISE_LABEL
-
-
-def _name(cluster: int) -> str:
-    return "noise" if cluster == NOISE_LABEL else f"cluster {cluster + 1}"
 
 
 # --- pictures -----------------------------------------------------------------------------
@@ -134,7 +113,7 @@ class ShownRows:
     ----------
     values : ndarray, shape (n_shown, n_features)
         Missing ones are where the mixture expects them.
-    predicted : ndarray of int, shape (n_shown,)
+    clusters : Clusters
     disagrees : ndarray of bool, shape (n_shown,)
         Rows that are not in the cluster of their class, unless they are many.
     n_disagreeing : int
@@ -149,7 +128,7 @@ class ShownRows:
     """
 
     values: Array
-    predicted: Array
+    clusters: Clusters
     disagrees: Array
     n_disagreeing: int
     is_outlier: Array
@@ -163,7 +142,7 @@ def choose_rows(
     X: Array,
     columns: list[int],
     most: int,
-    row_numbers: Array | None,
+    row_numbers: Array,
 ) -> ShownRows:
     """Return the rows that a picture of some columns shows.
 
@@ -174,7 +153,7 @@ def choose_rows(
     columns : list of int
     most : int
         How many rows at most: the outermost, those in doubt, some of each cluster, then any.
-    row_numbers : ndarray of int or None
+    row_numbers : ndarray of int, shape (n_samples,)
     """
     # Of a large table only some rows are read: of every cluster, and outliers.
     nothing, outliers = np.empty((analysis.n_rows, 0)), np.flatnonzero(analysis.outliers)
@@ -184,34 +163,34 @@ def choose_rows(
     values = np.asarray(X[positions], dtype=float)
     if np.any(analysis.n_missing):
         values = np.asarray(nameless(analysis.model).impute(values))
-    inside = _inside(values, is_outlying(analysis)[positions])
+    inside = _inside(values, analysis.is_outlying[positions])
     n_outside = int(np.count_nonzero(~inside))
     positions, values = positions[inside], values[inside]
-    predicted, doubtful = analysis.predicted[positions], is_doubtful(analysis)[positions]
     order = np.argsort(-analysis.uncertainty[positions], kind="stable")
-    rng = np.random.default_rng(0)
-    kept = kept_rows(values[:, columns], [predicted], most, rng, before=order[doubtful[order]])
-    wrong = _disagreeing(analysis)
+    doubtful = order[analysis.is_doubtful[positions[order]]]
+    groups = [analysis.predicted[positions]]
+    kept = kept_rows(values[:, columns], groups, most, np.random.default_rng(0), before=doubtful)
+    positions, values = positions[kept], values[kept]
     remarks = []
     if len(kept) + n_outside < analysis.n_rows:
         remarks.append(f"Shown: {len(kept):,} of {analysis.n_rows:,} rows, small clusters thinned less.")
     if n_outside:
         which = "1 outlier is" if n_outside == 1 else f"{n_outside:,} outliers are"
         remarks.append(f"{which} far outside the frame.")
-    posteriors = posteriors_of(nameless(analysis.model), X[positions[kept]])
-    words = row_words(analysis, positions[kept], posteriors, row_numbers)
-    n_wrong = int(np.count_nonzero(wrong))
-    if n_wrong > LIMITS.n_rings:
-        # So many rings would hide the rows.
-        wrong, n_wrong = np.zeros_like(wrong), 0
+    posteriors = posteriors_of(nameless(analysis.model), X[positions])
+    wrong = np.zeros(analysis.n_rows, dtype=bool)
+    # Many rings would hide the rows.
+    if analysis.truth is not None and np.count_nonzero(analysis.truth.is_wrong) <= LIMITS.n_rings:
+        wrong = analysis.truth.is_wrong
+    n_clusters = len(analysis.model.weights_)
     return ShownRows(
-        values[kept],
-        predicted[kept],
-        wrong[positions[kept]],
-        n_wrong,
-        is_outlying(analysis)[positions[kept]],
+        values,
+        numbered_clusters(None, analysis.predicted[positions], None, len(kept), n_clusters),
+        wrong[positions],
+        int(np.count_nonzero(wrong)),
+        analysis.is_outlying[positions],
         1 - posteriors.max(axis=1),
-        words,
+        row_words(analysis, positions, posteriors, row_numbers),
         remarks,
     )
 
@@ -224,11 +203,3 @@ def _inside(values: Array, outliers: Array) -> Array:
     room = LIMITS.far * (high - low)
     is_near = np.all((values >= low - room) & (values <= high + room), axis=1)
     return is_near | ~outliers
-
-
-def _disagreeing(analysis: Analysis) -> Array:
-    """Return which rows are not in the cluster of their class, or not noise if that matches it."""
-    truth = analysis.truth
-    if truth is None:
-        return np.zeros(analysis.n_rows, dtype=bool)
-    return (truth.codes >= 0) & (truth.matched[truth.codes] != analysis.predicted)

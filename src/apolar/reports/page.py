@@ -14,28 +14,26 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from apolar._core.arrays import Array
-from apolar._core.display import figures, with_error
+from apolar._core.display import count_noun, figures, with_error
 from apolar._core.files import atomic_file
 from apolar.estimator import GaussianMixture
-from apolar.estimator.fitted import NOISE_LABEL
 from apolar.mixture.families import family
-from apolar.plots.chart import need_library, need_matplotlib
+from apolar.plots.chart import need_library
 from apolar.plots.clusters import label_column
-from apolar.plots.table import TableView, column_names
+from apolar.plots.views import TableView, column_names
 from apolar.reports.analysis import Analysis, describe
 from apolar.reports.limits import LIMITS
-from apolar.reports.listed_rows import doubtful_rows, is_doubtful, is_outlying, labels_link, outlying_rows
+from apolar.reports.listed_rows import doubtful_rows, labels_link, outlying_rows
 from apolar.reports.pictures import DARK, LIGHT, draw_pictures, swatch
 from apolar.reports.text import (
-    Finding,
     agreement,
     choice,
     findings,
     headline,
-    ranked_candidates,
     traits,
 )
 from apolar.scores import criterion_title
+from apolar.selection.selection_table import ranked_rows
 
 # Clusters side by side in a table: as many as a printed page has room for.
 MEANS_BESIDE, COUNTS_BESIDE = 5, 10
@@ -74,8 +72,8 @@ class Provenance:
 
 def need_report() -> None:
     """Raise an error that says what to install, if something is not there."""
-    need_matplotlib()
-    need_jinja2()
+    need_library("matplotlib")
+    need_library("jinja2")
 
 
 def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
@@ -95,10 +93,17 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
     -------
     html : str
     """
-    need_report()
-    numbers = provenance.row_numbers
+    from apolar import __version__
+
+    libraries = ", ".join(f"{name} {metadata.version(name)}" for name in ("numpy", "scipy", "scikit-learn"))
+    numbers = 1 + (np.arange(analysis.n_rows) if provenance.row_numbers is None else provenance.row_numbers)
+    notes = [*provenance.notes]
+    if provenance.n_dropped:
+        verb = "was" if provenance.n_dropped == 1 else "were"
+        notes.append(f"{count_noun(provenance.n_dropped, 'row')} with missing values {verb} left out.")
     selection = analysis.selection
-    listed = ranked_candidates(selection)
+    listed = [] if selection is None else ranked_rows(selection.table, selection.criterion)
+    listed = listed[: LIMITS.listed_candidates]
     return render_page(
         "apolar.reports",
         {
@@ -117,7 +122,7 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
         headline=headline(analysis),
         agreement=agreement(analysis),
         choice=choice(analysis, is_fitted_before=provenance.is_python),
-        findings=_all_findings(analysis, provenance),
+        findings=findings(analysis, notes),
         pictures={picture.title: picture for picture in draw_pictures(analysis, X, numbers)},
         clusters=_clusters(analysis),
         means_beside=MEANS_BESIDE,
@@ -130,28 +135,15 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
         family=family(analysis.covariance_type).words,
         criteria={name: value for name, value in analysis.likelihood.criteria.items() if np.isfinite(value)},
         doubtful=doubtful_rows(analysis, X, numbers),
-        n_doubtful=int(np.count_nonzero(is_doubtful(analysis))),
+        n_doubtful=int(np.count_nonzero(analysis.is_doubtful)),
         outlying=outlying_rows(analysis, X, numbers),
-        n_outlying=int(np.count_nonzero(is_outlying(analysis))),
+        n_outlying=int(np.count_nonzero(analysis.is_outlying)),
         labels_link=labels_link(analysis, numbers),
-        matched=_matched_names(analysis),
+        matched={} if analysis.truth is None else analysis.truth.matched,
         limits=LIMITS,
-        versions=_versions(),
+        versions=f"apolar {__version__}, Python {platform.python_version()}, {libraries}",
         n_missing=int(analysis.n_missing.sum()),
     )
-
-
-def _all_findings(analysis: Analysis, provenance: Provenance) -> list[Finding]:
-    """Return the findings on the result and on the table, problems first."""
-    found = findings(analysis)
-    of_table = [Finding("note", note) for note in provenance.notes]
-    if provenance.n_dropped:
-        rows = "1 row" if provenance.n_dropped == 1 else f"{provenance.n_dropped:,} rows"
-        of_table.append(
-            Finding("note", f"{rows} with missing values {'was' if rows == '1 row' else 'were'} left out.")
-        )
-    n_good = sum(finding.level == "good" for finding in found)
-    return [*found[: len(found) - n_good], *of_table, *found[len(found) - n_good :]]
 
 
 def _clusters(analysis: Analysis) -> list[dict[str, Any]]:
@@ -175,14 +167,6 @@ def _clusters(analysis: Analysis) -> list[dict[str, Any]]:
     ]
 
 
-def _matched_names(analysis: Analysis) -> dict[int, str]:
-    """Return the names of the classes that match clusters, or noise, by their numbers."""
-    if analysis.truth is None:
-        return {}
-    pairs = zip(analysis.truth.matched.tolist(), analysis.truth.names, strict=True)
-    return {cluster: name for cluster, name in pairs if cluster >= NOISE_LABEL}
-
-
 def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:
     """Return name, range, mean and deviation of the first columns."""
     columns: list[dict[str, object]] = []
@@ -202,14 +186,6 @@ def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:
             }
         )
     return columns
-
-
-def _versions() -> str:
-    from apolar import __version__
-
-    names = ("numpy", "scipy", "scikit-learn")
-    libraries = ", ".join(f"{name} {metadata.version(name)}" for name in names)
-    return f"apolar {__version__}, Python {platform.python_version()}, {libraries}"
 
 
 def report(
@@ -263,7 +239,9 @@ def report(
     check_is_fitted(model)
     table = TableView.of(X)
     names = _names(model, table, feature_names)
-    rows = _rows(X, table)
+    rows = X
+    if not (isinstance(X, np.memmap) and X.dtype.kind == "f"):
+        rows = table.read(range(table.shape[1])).astype(np.float64)
     classes = None if labels is None else label_column(labels, "labels", len(rows))
     analysis = describe(model, rows, names, labels=classes)
     seed = model.random_state
@@ -287,10 +265,8 @@ def report(
 def _names(model: GaussianMixture, table: TableView, feature_names: Iterable[Any] | None) -> list[str]:
     """Return the names of the columns; refuse a table with others than those of the fit."""
     m = model.n_features_in_
-    if table.n_features != m:
-        raise ValueError(
-            f"X has {table.n_features} columns, and the mixture {m}: pass the columns of the fit."
-        )
+    if table.shape[1] != m:
+        raise ValueError(f"X has {table.shape[1]} columns, and the mixture {m}: pass the columns of the fit.")
     fitted = getattr(model, "feature_names_in_", None)
     if table.names is not None and fitted is not None and list(fitted) != table.names:
         raise ValueError(
@@ -300,19 +276,7 @@ def _names(model: GaussianMixture, table: TableView, feature_names: Iterable[Any
     return column_names(m, feature_names, table.names, fitted)
 
 
-def _rows(X: Any, table: TableView) -> Array:
-    """Return the rows as numbers, NaN where one is missing; a memory map stays one."""
-    if isinstance(X, np.memmap) and X.dtype.kind == "f":
-        return X
-    return table.read(range(table.n_features)).astype(np.float64)
-
-
 # --- templates ----------------------------------------------------------------------------
-
-
-def need_jinja2() -> None:
-    """Raise an error that says what to install, if jinja2 is not there."""
-    need_library("Pages", "jinja2")
 
 
 def render_page(package: str, filters: Mapping[str, Callable[[Any], str]], **content: Any) -> str:
@@ -330,7 +294,7 @@ def render_page(package: str, filters: Mapping[str, Callable[[Any], str]], **con
     -------
     html : str
     """
-    need_jinja2()
+    need_library("jinja2")
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(

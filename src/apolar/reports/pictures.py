@@ -13,20 +13,16 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.estimator.fitted import NOISE_LABEL
 from apolar.mixture.families import family
 from apolar.plots import chart
 from apolar.plots.chart import Chart, Line, Look, Points
-from apolar.plots.clusters import numbered_clusters
 from apolar.plots.curves import convergence_chart, selection_chart
-from apolar.plots.mixtures import ELLIPSES, MixtureView
-from apolar.plots.scatter import matrix_charts
+from apolar.plots.scatter import matrix_charts, row_chart
 from apolar.plots.summaries import profile_chart, spectrum_chart
-from apolar.plots.table import N_COLUMNS
-from apolar.plots.uncertainty import row_chart
+from apolar.plots.views import ELLIPSES, N_COLUMNS, MixtureView
 from apolar.reports.analysis import Analysis
 from apolar.reports.limits import LIMITS
-from apolar.reports.listed_rows import ShownRows, choose_rows, is_doubtful, is_outlying
+from apolar.reports.listed_rows import ShownRows, choose_rows
 from apolar.reports.scoring import nameless
 from apolar.scores import criterion_title
 
@@ -38,7 +34,7 @@ SWATCH, FILLED = 12.0, 9.0
 LIGHT = {
     **{f"k{i + 1}": colour for i, colour in enumerate(chart.COLOURS)},
     **{f"shade{i + 1}": colour for i, colour in enumerate(chart.SHADES)},
-    "noise": chart.NOISE_STYLE[0],
+    "noise": chart.NOISE_STYLE["color"],
 }
 """The variables of the page, and their values in light."""
 DARK = {
@@ -53,6 +49,10 @@ _VARIABLES = {colour: name for name, colour in LIGHT.items()} | {
     chart.PAPER: "paper",
     "white": "paper",
 }
+# Rings around rows: in doubt, not in the cluster of their class, outliers.
+IN_DOUBT: Look = {"marker": "o", "color": chart.PAPER, "markeredgecolor": chart.INK}
+DISAGREES = IN_DOUBT | {"markeredgecolor": chart.GREY}
+OUTLIER = IN_DOUBT | {"marker": "s"}
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,6 @@ class PagePicture:
         How to read it.
     svg : str
         The element.
-    width : float
-        In points.
     legend : list of pair of str
         Marks, as elements, and their text.
     """
@@ -78,19 +76,18 @@ class PagePicture:
     alt: str
     caption: str
     svg: str
-    width: float
     legend: list[tuple[str, str]]
 
 
-def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array | None = None) -> list[PagePicture]:
+def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array) -> list[PagePicture]:
     """Return the pictures that suit an analysis.
 
     Parameters
     ----------
     analysis : Analysis
     X : ndarray, shape (n_samples, n_features)
-    row_numbers : ndarray of int, shape (n_samples,), optional
-        The numbers of the rows in the file, from 0.
+    row_numbers : ndarray of int, shape (n_samples,)
+        From 1.
     """
     model, names = nameless(analysis.model), list(analysis.names)
     mixture = MixtureView.of(model)
@@ -98,11 +95,11 @@ def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array | None = None
     pictures = [_matrix(analysis, X, row_numbers, mixture)]
     if n_clusters > 1 and n_columns > 2:
         width = 6.1 * (n_clusters + 1) * min(n_columns, LIMITS.profile_columns)
-        profile = profile_chart(
-            mixture, names, [f"cluster {k + 1}" for k in range(n_clusters)], LIMITS.profile_columns
-        )
+        size = (min(max(width, PANEL[0]), 576.0), PANEL[1])
+        clusters = [f"cluster {k + 1}" for k in range(n_clusters)]
+        profile = profile_chart(mixture, names, clusters, LIMITS.profile_columns)
         alt = "Means of each cluster in each column, in standard deviations from the overall mean."
-        pictures.append(_of_chart("Profiles", alt, profile, "p", min(max(width, PANEL[0]), 576.0)))
+        pictures.append(_picture("Profiles", alt, [[profile]], "p", size=size))
     if n_clusters > 1 and n_columns > 1:
         pictures.append(_plane(analysis, X, row_numbers, mixture))
     if analysis.selection is not None:
@@ -110,98 +107,90 @@ def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array | None = None
         curves = selection_chart(replace(analysis.selection, reason=""))
         name = criterion_title(analysis.selection.criterion)
         alt = f"{name} against the number of clusters; lower is better."
-        pictures.append(_of_chart("How many clusters", alt, curves, "h"))
+        pictures.append(_picture("How many clusters", alt, [[curves]], "h"))
     # Only spherical clusters leave a flat level of noise.
     is_whole = not np.any(analysis.n_missing) and 2 < n_columns <= LIMITS.spectrum_columns
     if family(analysis.covariance_type).is_spherical and is_whole:
         alt = "Eigenvalues of the covariance of the table, largest first, and the level of noise."
-        pictures.append(
-            _of_chart("Spectrum", alt, spectrum_chart(np.asarray(X[: LIMITS.spectrum_rows])), "s")
-        )
+        eigenvalues = spectrum_chart(np.asarray(X[: LIMITS.spectrum_rows]))
+        pictures.append(_picture("Spectrum", alt, [[eigenvalues]], "s"))
     bounds = model.lower_bounds_
     if len(bounds) > 3 and (bounds[-1] - bounds[0]) * analysis.n_rows > 1:
         alt = "What is left to gain, after each pass over the data."
-        pictures.append(_of_chart("Convergence", alt, convergence_chart(model), "c"))
+        pictures.append(_picture("Convergence", alt, [[convergence_chart(model)]], "c"))
     return pictures
 
 
-def _matrix(analysis: Analysis, X: Array, row_numbers: Array | None, mixture: MixtureView) -> PagePicture:
+def _matrix(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureView) -> PagePicture:
     columns = mixture.separating_columns(N_COLUMNS)
     k = len(columns)
     n_panels = max(k * (k - 1), 1)
-    shown = choose_rows(
-        analysis, X, columns, min(LIMITS.panel_points, LIMITS.matrix_points // n_panels), row_numbers
-    )
+    most = min(LIMITS.panel_points, LIMITS.matrix_points // n_panels)
+    shown = choose_rows(analysis, X, columns, most, row_numbers)
     values, n, side = shown.values[:, columns], len(shown.values), min(max(5.0 / k, 1.9), 2.7)
-    clusters = numbered_clusters(None, shown.predicted, None, n, len(mixture.means))
-    grid = matrix_charts(values, clusters, mixture, columns, np.arange(n), side)
+    names = [analysis.names[i] for i in columns]
+    grid = matrix_charts(values, names, shown.clusters, mixture, columns, np.arange(n), side)
     for i, j in np.argwhere(~np.eye(k, dtype=bool)).tolist():
         grid[i][j] = _with_rings(grid[i][j], shown, values[:, [j, i]])
-    remarks = ["Colours and marks are clusters.", *shown.remarks, *([ELLIPSES] if k > 1 else [])]
+    notes = ["Colours and marks are clusters.", *shown.remarks, ELLIPSES if k > 1 else ""]
+    grid[0][0] = replace(grid[0][0], notes=notes, marks=_row_legend(analysis, shown))
     words = shown.words if n_panels * n <= LIMITS.named_points else None
     alt = "Scatter-plot matrix of the columns that separate the clusters best."
-    names = [analysis.names[i] for i in columns]
-    svg, width = draw_svg(grid, (72 * side, 72 * side), "m", alt, words, names)
-    legend = _row_legend(analysis, shown, with_doubt=False)
-    return PagePicture("The clusters", alt, " ".join(remarks), svg, width, legend)
+    return _picture("The clusters", alt, grid, "m", words, (72 * side, 72 * side))
 
 
-def _plane(analysis: Analysis, X: Array, row_numbers: Array | None, mixture: MixtureView) -> PagePicture:
+def _plane(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureView) -> PagePicture:
     columns = mixture.separating_columns(2)
     shown = choose_rows(analysis, X, columns, LIMITS.panel_points, row_numbers)
-    values, n, n_clusters = shown.values[:, columns], len(shown.values), len(mixture.means)
-    clusters = numbered_clusters(None, shown.predicted, None, n, n_clusters)
+    values, rows = shown.values[:, columns], np.arange(len(shown.values))
     names = (analysis.names[columns[0]], analysis.names[columns[1]])
-    plane = row_chart(values, names, shown.doubt, clusters, np.arange(n), n_clusters + analysis.has_noise)
+    n_choices = len(mixture.means) + analysis.has_noise
+    plane = row_chart(values, names, shown.doubt, shown.clusters, rows, n_choices)
+    n_doubtful = np.count_nonzero(analysis.is_doubtful)
+    doubtful = [(f"in doubt ({n_doubtful:,})", IN_DOUBT)] if n_doubtful else []
+    notes = ["Point at a mark to see its row.", *shown.remarks]
     alt = "Rows in the plane of two columns; large marks with a rim are rows between clusters."
-    svg, width = draw_svg([[_with_rings(plane, shown, values)]], PANEL, "w", alt, shown.words)
-    caption = " ".join(["Point at a mark to see its row.", *shown.remarks])
-    legend = _row_legend(analysis, shown, with_doubt=True)
-    return PagePicture("Where the cluster is in doubt", alt, caption, svg, width, legend)
+    plane = replace(
+        _with_rings(plane, shown, values), notes=notes, marks=_row_legend(analysis, shown, doubtful)
+    )
+    return _picture("Where the cluster is in doubt", alt, [[plane]], "w", shown.words)
 
 
-def _of_chart(title: str, alt: str, shown: Chart, name: str, width: float = PANEL[0]) -> PagePicture:
-    svg, whole = draw_svg([[shown]], (width, PANEL[1]), name, alt)
-    legend = [(_mark_of_look(look), text) for text, look in shown.legend]
-    return PagePicture(title, alt, shown.caption, svg, whole, legend)
+def _picture(
+    title: str,
+    alt: str,
+    grid: list[list[Chart]],
+    name: str,
+    words: Sequence[str] | None = None,
+    size: tuple[float, float] = PANEL,
+) -> PagePicture:
+    """Return charts with the notes and the legend of the first of them."""
+    legend = [(_mark_of_look(look), text) for text, look in grid[0][0].legend]
+    return PagePicture(title, alt, grid[0][0].caption, draw_svg(grid, size, name, alt, words), legend)
 
 
 def _with_rings(panel: Chart, shown: ShownRows, values: Array) -> Chart:
     """Add rings around rows that are not in the cluster of their class, and squares around outliers."""
-    rings = [
-        Points(
-            x=values[rows, 0],
-            y=values[rows, 1],
-            areas=np.full(np.count_nonzero(rows), 70.0),
-            look=look,
-            kind="ring",
-            rows=np.flatnonzero(rows),
-            alpha=1.0,
-            edge=edge,
-        )
-        for rows, look, edge in (
-            (shown.disagrees, ("none", "o"), chart.GREY),
-            (shown.is_outlier, ("none", "s"), chart.INK),
-        )
-        if rows.any()
-    ]
-    return replace(panel, layers=[*panel.layers, *rings])
+    layers = [*panel.layers]
+    for is_marked, ring in ((shown.disagrees, DISAGREES), (shown.is_outlier, OUTLIER)):
+        if is_marked.any():
+            rows, (x, y) = np.flatnonzero(is_marked), values[is_marked].T
+            look = ring | {"color": "none", "alpha": 1}
+            layers.append(Points(x, y, np.full(len(rows), 70.0), look, "ring", rows))
+    return replace(panel, layers=layers)
 
 
-def _row_legend(analysis: Analysis, shown: ShownRows, *, with_doubt: bool) -> list[tuple[str, str]]:
-    legend = [(swatch(k), f"cluster {k + 1} ({count:,})") for k, count in enumerate(analysis.counts)]
+def _row_legend(
+    analysis: Analysis, shown: ShownRows, doubtful: Sequence[tuple[str, Look]] = ()
+) -> list[tuple[str, Look]]:
+    legend = [(f"cluster {k + 1} ({n:,})", chart.style(k)) for k, n in enumerate(analysis.counts)]
     if analysis.has_noise:
-        legend.append((swatch(NOISE_LABEL), f"noise ({analysis.n_noise:,})"))
-    n_doubtful = int(np.count_nonzero(is_doubtful(analysis)))
-    ring: Look = chart.MARK | {"markersize": 8, "color": chart.PAPER}
-    if with_doubt and n_doubtful:
-        legend.append((_mark_of_look(ring | {"markeredgecolor": chart.INK}), f"in doubt ({n_doubtful:,})"))
+        legend.append((f"noise ({analysis.n_noise:,})", chart.NOISE_STYLE))
+    legend += doubtful
     if shown.n_disagreeing:
-        text = f"not in the cluster of its class ({shown.n_disagreeing:,})"
-        legend.append((_mark_of_look(ring | {"markeredgecolor": chart.GREY}), text))
+        legend.append((f"not in the cluster of its class ({shown.n_disagreeing:,})", DISAGREES))
     if shown.is_outlier.any():
-        text = f"outlier ({np.count_nonzero(is_outlying(analysis)):,})"
-        legend.append((_mark_of_look(ring | {"marker": "s", "markeredgecolor": chart.INK}), text))
+        legend.append((f"outlier ({np.count_nonzero(analysis.is_outlying):,})", OUTLIER))
     return legend
 
 
@@ -210,21 +199,16 @@ def _row_legend(analysis: Analysis, shown: ShownRows, *, with_doubt: bool) -> li
 
 def swatch(cluster: int) -> str:
     """Return the mark of a cluster by its number from 0, or of noise by -1, as a small picture."""
-    colour, marker = chart.style(cluster)
-    return _mark_of_look({"color": colour, "marker": marker, "linestyle": "none", "markeredgewidth": 0})
+    return _mark_of_look(chart.style(cluster))
 
 
 def _mark_of_look(look: Look) -> str:
     """Return a line of a legend and its marker as a small picture."""
-    has_line = look.get("linestyle", "-") != "none"
-    width, parts = (26.0 if has_line else SWATCH), ""
-    if has_line:
-        style = _line_style(look | {"linewidth": min(look["linewidth"], 6.0)})
-        parts = f'<path d="M0 0H{_number(width)}" style="{style}"/>'
-    if look.get("marker"):
-        shape = _path(_marker_path(look["marker"]), min(1.3 * look.get("markersize", SWATCH), FILLED))
-        place = f"translate({_number(width / 2)} 0)"
-        parts += f'<path d="{shape}" transform="{place}" style="{_marker_style(look)}"/>'
+    look = chart.ENTRY | look
+    width = SWATCH if look["linestyle"] == "none" else 26.0
+    line = look | {"marker": "", "linewidth": min(look.get("linewidth", 1.0), 6.0)}
+    mark = look | {"linestyle": "none", "markersize": min(1.5 * look["markersize"], FILLED)}
+    parts = _line(np.array([0.0, width]), np.zeros(2), line) + _line(np.array([width / 2]), np.zeros(1), mark)
     box = f"0 -{_number(SWATCH / 2)} {_number(width)} {_number(SWATCH)}"
     size = f"width: {_number(width / SWATCH)}em"
     return f'<svg class="mark" viewBox="{box}" style="{size}" aria-hidden="true">{parts}</svg>'
@@ -244,38 +228,41 @@ def _colour(colour: str) -> str:
 _DASHES = {"-": (), "--": (3.7, 1.6), "-.": (6.4, 1.6, 1.0, 1.6)}
 
 
-def _line_style(look: Look) -> str:
-    width = float(look.get("linewidth", 1.5))
-    style = f"fill: none; stroke: {_colour(look['color'])}; stroke-width: {_number(width)}"
-    kind = look.get("linestyle", "-")
-    dashes = _DASHES[kind] if isinstance(kind, str) else kind[1]
-    if dashes:
-        style += f"; stroke-dasharray: {' '.join(_number(max(width, 1.0) * dash) for dash in dashes)}"
-    return f"{style}; stroke-opacity: {look['alpha']}" if "alpha" in look else style
+def _line(x: Array, y: Array, look: Look) -> str:
+    """Return a line through places, with gaps where they are NaN, and its markers."""
+    known, parts = np.isfinite(x) & np.isfinite(y), ""
+    kind, width = look.get("linestyle", "-"), float(look.get("linewidth", 1.5))
+    if kind != "none":
+        letters = np.where(known & ~np.append(False, known[:-1]), "M", "L")
+        ends = zip(letters[known], x[known], y[known], strict=True)
+        data = "".join(f"{letter}{_number(a)} {_number(b)}" for letter, a, b in ends)
+        style = f"fill: none; stroke: {_colour(look['color'])}; stroke-width: {_number(width)}"
+        dashes = _DASHES[kind] if isinstance(kind, str) else kind[1]
+        if dashes:
+            style += f"; stroke-dasharray: {' '.join(_number(max(width, 1.0) * dash) for dash in dashes)}"
+        if "alpha" in look:
+            style += f"; stroke-opacity: {look['alpha']}"
+        parts += f'<path d="{data}" style="{style}"/>'
+    if look.get("marker"):
+        shape = _marker_shape(look["marker"], look.get("markersize", 6.0))
+        places = zip(x[known], y[known], strict=True)
+        marks = [f'<path d="{shape}" transform="translate({_number(a)} {_number(b)})"/>' for a, b in places]
+        face, edge = (look.get(f"marker{part}color") or look["color"] for part in ("face", "edge"))
+        style = f"fill: {_colour(face)}; stroke: {_colour(edge)}; stroke-width: 1.0"
+        parts += f'<g style="{style}">{"".join(marks)}</g>'
+    return parts
 
 
-def _marker_style(look: Look) -> str:
-    face = _colour(str(look.get("markerfacecolor", look["color"])))
-    edge = _colour(str(look.get("markeredgecolor", look["color"])))
-    return f"fill: {face}; stroke: {edge}; stroke-width: {look.get('markeredgewidth', 1.0)}"
-
-
-def _marker_path(marker: Any) -> Any:
+def _marker_shape(marker: str, size: float) -> str:
+    """Return a marker of matplotlib as the data of a path of SVG, where y points down."""
     from matplotlib.markers import MarkerStyle
 
-    drawn = MarkerStyle(marker)
-    return drawn.get_path().transformed(drawn.get_transform())
-
-
-def _path(path: Any, scale: float) -> str:
-    """Return a path of matplotlib as the data of one of SVG, where y points down."""
-    letters = {1: "M", 2: "L", 3: "Q", 4: "C", 79: "Z"}
-    parts = []
-    for points, code in path.iter_segments(simplify=False):
-        letter = letters[int(code)]
-        values = [] if letter == "Z" else (np.reshape(points, (-1, 2)) * (scale, -scale)).ravel().tolist()
-        parts.append(letter + " ".join(_number(value) for value in values))
-    return "".join(parts)
+    drawn, parts = MarkerStyle(marker), ""
+    for points, code in drawn.get_path().transformed(drawn.get_transform()).iter_segments(simplify=False):
+        letter = {1: "M", 2: "L", 3: "Q", 4: "C", 79: "Z"}[int(code)]
+        values = () if letter == "Z" else (np.reshape(points, (-1, 2)) * (size, -size)).ravel()
+        parts += letter + " ".join(map(_number, values))
+    return parts
 
 
 # --- charts -------------------------------------------------------------------------------
@@ -287,9 +274,8 @@ def draw_svg(
     name: str,
     alt: str,
     words: Sequence[str] | None = None,
-    diagonal: Sequence[str] | None = None,
-) -> tuple[str, float]:
-    """Return charts as an element of a page, and its width in points.
+) -> str:
+    """Return charts as an element of a page, which fills between 1.08 and 1.85 pixels for each of its points.
 
     Parameters
     ----------
@@ -303,139 +289,115 @@ def draw_svg(
         What it shows.
     words : sequence of str, optional
         What shows when the pointer is on a row.
-    diagonal : sequence of str, optional
-        Names in the panels on the diagonal.
     """
     (w, h), k = size, len(grid)
     bottom, first = grid[-1][0], grid[0][0]
-    y_ticks = [_ticks(row[0].y_scale, row[0].ylim, 5) for row in grid]
-    longest = max(
-        [len(text) for ticks in y_ticks[(diagonal is not None and k == 1) :] for _, text in ticks], default=0
+    x_ticks = [_ticks(panel.x_scale, panel.xlim) for panel in grid[-1]]
+    y_ticks = [_ticks(row[0].y_scale, row[0].ylim) for row in grid]
+    longest, widest = (
+        0.62 * TEXT * max([len(text) for ticks in axes for _, text in ticks], default=0)
+        for axes in (y_ticks, x_ticks)
     )
-    left = 0.62 * TEXT * longest + 8 + (16 if first.names[1] else 0)
-    x_ticks = [_ticks(panel.x_scale, panel.xlim, 5) for panel in grid[-1]]
-    room = max(w / max(len(ticks), 1) for ticks in x_ticks)
-    width_of_names = 0.62 * TEXT * max(len(text) for ticks in x_ticks for _, text in ticks)
-    is_upright = isinstance(bottom.x_scale, list) and width_of_names > room
-    below = (0.9 * width_of_names if is_upright else TEXT) + 6 + (13 if bottom.names[0] else 0)
-    whole, height = left + k * (w + GAP), k * (h + GAP) + below + 4
+    is_upright = isinstance(bottom.x_scale, list) and widest > w / len(x_ticks[0])
+    left = longest + 8 + (16 if first.names[1] else 0)
+    below: Look = {"anchor": "end", "is_upright": True} if is_upright else {"baseline": "hanging"}
+    room = (0.9 * widest if is_upright else TEXT) + 6 + (13 if bottom.names[0] else 0)
+    whole, height = left + k * (w + GAP), k * (h + GAP) + room + 4
     parts = [f'<clipPath id="{name}-clip"><rect width="{_number(w)}" height="{_number(h)}"/></clipPath>']
     for i, row in enumerate(grid):
         for j, panel in enumerate(row):
-            x, y = left + j * (w + GAP), 4 + i * (h + GAP)
-            inside = "".join(
-                _layer(layer, panel, size, f"{name}{i}{j}{n}", words) for n, layer in enumerate(panel.layers)
-            )
-            marks = ""
-            if i == k - 1:
-                for place, text in x_ticks[j]:
-                    at = _number(_places(np.array([place]), panel.xlim, w)[0])
-                    marks += _text(
-                        text,
-                        f"translate({at} {_number(h + 4)})",
-                        "end" if is_upright else "hanging",
-                        is_upright,
-                    )
-            if j == 0 and not (diagonal is not None and k == 1):
-                for place, text in y_ticks[i]:
-                    at = _places(np.array([place]), panel.ylim, h, panel.y_scale == "log")[0]
-                    marks += _text(text, f"translate(-5 {_number(h - at)})", "left")
-            if diagonal is not None and i == j:
-                shown = chart.shorten(diagonal[i], int(w / (0.62 * TEXT)))
-                marks += _text(shown, f"translate({_number(w / 2)} {_number(0.22 * h)})", "middle")
+            layers = enumerate(panel.layers)
+            inside = "".join(_layer(layer, panel, size, f"{name}{i}{j}{n}", words) for n, layer in layers)
+            label = chart.shorten(panel.label, int(w / (0.62 * TEXT)))
+            marks = _text(label, w / 2, 0.22 * h) if label else ""
+            for place, text in x_ticks[j] if i == k - 1 else ():
+                marks += _text(text, _place(place, panel.xlim, w), h + 4, **below)
+            for place, text in y_ticks[i] if j == 0 else ():
+                marks += _text(text, -5, h - _place(place, panel.ylim, h, panel.y_scale), anchor="end")
             parts.append(
-                f'<g transform="translate({_number(x)} {_number(y)})">'
+                f'<g transform="translate({_number(left + j * (w + GAP))} {_number(4 + i * (h + GAP))})">'
                 f'<path d="M0 0H{_number(w)}V{_number(h)}H0Z" '
                 'style="fill: var(--paper); stroke: var(--soft); stroke-width: 0.6"/>'
                 f'<g clip-path="url(#{name}-clip)">{inside}</g>{marks}</g>'
             )
     if bottom.names[0]:
-        parts.append(
-            _text(bottom.names[0], f"translate({_number(left + w / 2)} {_number(height - 6)})", "middle")
-        )
+        parts.append(_text(bottom.names[0], left + w / 2, height - 6))
     if first.names[1]:
-        parts.append(_text(first.names[1], f"translate(8 {_number(4 + h / 2)}) rotate(-90)", "middle"))
-    head = f'<svg viewBox="0 0 {_number(whole)} {_number(height)}" role="img" aria-label="{escape(alt)}"'
-    return f"{head}>{''.join(parts)}</svg>", whole
+        parts.append(_text(first.names[1], 8, 4 + h / 2, is_upright=True))
+    widths = f"min-width: {int(1.08 * whole)}px; max-width: {int(1.85 * whole)}px"
+    box = f"0 0 {_number(whole)} {_number(height)}"
+    head = f'<svg style="{widths}" viewBox="{box}" role="img" aria-label="{escape(alt)}"'
+    return f"{head}>{''.join(parts)}</svg>"
 
 
-def _ticks(scale: str | list[str], ends: tuple[float, float], most: int) -> list[tuple[float, str]]:
+def _ticks(scale: str | list[str], ends: tuple[float, float]) -> list[tuple[float, str]]:
     """Return the places and the text of ticks."""
-    locator, formatter = chart.ticks(scale, ends, most if isinstance(scale, str) else LIMITS.profile_columns)
+    locator, formatter = chart.ticks(scale, ends, 5 if isinstance(scale, str) else LIMITS.profile_columns)
     places = locator.tick_values(*ends)
     return [(place, formatter(place, n)) for n, place in enumerate(places) if ends[0] <= place <= ends[1]]
 
 
-def _text(text: str, transform: str, where: str, is_upright: bool = False) -> str:
-    """Return text; `where` it is from its place."""
-    anchor = "end" if where in ("left", "end") else "middle"
-    baseline = "hanging" if where == "hanging" else "central"
-    turn = " rotate(-90)" if is_upright else ""
+def _text(
+    text: str,
+    x: float,
+    y: float,
+    *,
+    anchor: str = "middle",
+    baseline: str = "central",
+    is_upright: bool = False,
+) -> str:
+    """Return text at a place."""
+    transform = f"translate({_number(x)} {_number(y)}){' rotate(-90)' * is_upright}"
     style = f"font-size: {TEXT:g}px; fill: var(--ink); text-anchor: {anchor}; dominant-baseline: {baseline}"
-    return f'<text transform="{transform}{turn}" style="{style}">{escape(text, quote=False)}</text>'
+    return f'<text transform="{transform}" style="{style}">{escape(text, quote=False)}</text>'
 
 
-def _places(values: Array, ends: tuple[float, float], length: float, is_log: bool = False) -> Array:
+def _place(values: Any, ends: tuple[float, float], length: float, scale: str | list[str] = "number") -> Any:
     """Return where values are along an axis, in points."""
-    low, high = np.log(ends) if is_log else ends
+    low, high = np.log(ends) if scale == "log" else ends
     with np.errstate(divide="ignore", invalid="ignore"):
-        return length * ((np.log(values) if is_log else np.asarray(values)) - low) / (high - low)
+        return length * ((np.log(values) if scale == "log" else values) - low) / (high - low)
 
 
 def _layer(
     layer: Points | Line, panel: Chart, size: tuple[float, float], name: str, words: Sequence[str] | None
 ) -> str:
-    x = _places(layer.x, panel.xlim, size[0])
-    y = size[1] - _places(layer.y, panel.ylim, size[1], panel.y_scale == "log")
+    x = _place(layer.x, panel.xlim, size[0])
+    y = size[1] - _place(layer.y, panel.ylim, size[1], panel.y_scale)
     if isinstance(layer, Points):
         return _points(layer, x, y, name, words)
     kind = f' data-kind="{layer.kind}"' if layer.kind else ""
-    known = np.isfinite(x) & np.isfinite(y)
-    parts = ""
-    if layer.is_filled:
-        corners = "L".join(f"{_number(a)} {_number(b)}" for a, b in zip(x, y, strict=True))
-        style = f"fill: {_colour(layer.look['color'])}; fill-opacity: {layer.look['alpha']}"
-        parts += f'<path d="M{corners}Z" style="{style}"/>'
-    elif layer.look.get("linestyle", "-") != "none":
-        letters = np.where(known & ~np.append(False, known[:-1]), "M", "L")
-        ends = zip(letters[known], x[known], y[known], strict=True)
-        data = "".join(f"{letter}{_number(a)} {_number(b)}" for letter, a, b in ends)
-        parts += f'<path d="{data}" style="{_line_style(layer.look)}"/>'
-    if layer.look.get("marker"):
-        shape = _path(_marker_path(layer.look["marker"]), layer.look.get("markersize", 6.0))
-        places = zip(x[known], y[known], strict=True)
-        marks = [f'<path d="{shape}" transform="translate({_number(a)} {_number(b)})"/>' for a, b in places]
-        parts += f'<g style="{_marker_style(layer.look)}">{"".join(marks)}</g>'
-    return f"<g{kind}>{parts}</g>"
+    if not layer.is_filled:
+        return f"<g{kind}>{_line(x, y, layer.look)}</g>"
+    corners = "L".join(f"{_number(a)} {_number(b)}" for a, b in zip(x, y, strict=True))
+    style = f"fill: {_colour(layer.look['color'])}; fill-opacity: {layer.look['alpha']}"
+    return f'<g{kind}><path d="M{corners}Z" style="{style}"/></g>'
 
 
 def _points(points: Points, x: Array, y: Array, name: str, words: Sequence[str] | None) -> str:
     """Return points: marks of each size, and the places where they are used."""
-    sizes = np.sqrt(points.areas)
-    least = float(sizes.min())
-    step = max((float(sizes.max()) - least) / (LIMITS.n_sizes - 1), 1e-9)
-    levels = np.rint((sizes - least) / step).astype(int)
-    path = _marker_path(points.look[1])
-    marks = "".join(
-        f'<path id="{name}m{level}" d="{_path(path, least + level * step)}"/>' for level in np.unique(levels)
-    )
+    look, marks = points.look, ""
+    # In tenths of a point, so that marks of about one size are written once.
+    sizes = np.rint(10 * np.sqrt(points.areas)).astype(int)
+    for size in np.unique(sizes):
+        shape = _marker_shape(look["marker"], size / 10)
+        marks += f'<path id="{name}m{size}" d="{shape}"/>'
     places = list(zip(points.x.tolist(), points.y.tolist(), strict=True))
     together: dict[tuple[float, float], list[str]] = {}
     if words is not None and points.kind != "ring":
         for place, row in zip(places, points.rows.tolist(), strict=True):
             together.setdefault(place, []).append(words[row])
     uses = []
-    for place, a, b, level in zip(places, x, y, levels, strict=True):
-        inside = f"<title>{escape(_join_words(together[place]), quote=False)}</title>" if together else ""
-        uses.append(f'<use href="#{name}m{level}" x="{a:.1f}" y="{b:.1f}">{inside}</use>')
-    style = f"fill: {_colour(points.look[0])}; fill-opacity: {points.alpha:g}"
-    if points.edge is not None:
-        style += f"; stroke: {_colour(points.edge)}; stroke-width: 0.7"
+    for place, a, b, size in zip(places, x, y, sizes, strict=True):
+        lines = together.get(place, [])
+        if len(lines) > LIMITS.named_together:
+            n_more = len(lines) - LIMITS.named_together
+            lines = [*lines[: LIMITS.named_together], f"and {n_more} more here"]
+        text = escape("\n".join(lines), quote=False)
+        inside = f"<title>{text}</title>" if text else ""
+        uses.append(f'<use href="#{name}m{size}" x="{a:.1f}" y="{b:.1f}">{inside}</use>')
+    style = f"fill: {_colour(look['color'])}; fill-opacity: {look['alpha']:g}"
+    if "markeredgecolor" in look:
+        style += f"; stroke: {_colour(look['markeredgecolor'])}; stroke-width: 0.7"
     head = f'<g class="points" data-kind="{points.kind}" style="{style}">'
     return f"{head}<defs>{marks}</defs>{''.join(uses)}</g>"
-
-
-def _join_words(words: list[str]) -> str:
-    """Return the words of rows at one place, a line each."""
-    left = len(words) - LIMITS.named_together
-    return "\n".join([*words[: LIMITS.named_together], *([f"and {left} more here"] if left > 0 else [])])

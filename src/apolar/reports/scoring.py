@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2
 
 from apolar._core.arrays import Array
 from apolar.data import open_rows
@@ -16,7 +15,7 @@ from apolar.data.rows import Divided
 from apolar.estimator import GaussianMixture
 from apolar.estimator.marginals import OutlierRule
 from apolar.exceptions import ColumnError
-from apolar.mixture.conditional import FULL, min_distances
+from apolar.mixture.conditional import min_distances
 from apolar.moments.covariance import is_constant, row_moments
 from apolar.plots.clusters import most_probable, posteriors_of
 from apolar.reports.limits import LIMITS
@@ -81,62 +80,34 @@ def score_chunks(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL)
     ------
     scores : RowScores
     """
-    rule, plain = _Outliers.of(model, level), nameless(model)
+    rule, plain = OutlierRule.of(model, level), nameless(model)
     for start in range(0, len(X), CHUNK):
         rows = np.asarray(X[start : start + CHUNK])
         posteriors, densities = posteriors_of(plain, rows), plain.score_samples(rows)
         predicted = most_probable(posteriors, len(model.weights_))
-        outliers = rule(rows, densities, posteriors)
+        outliers = _outliers(rule, rows, predicted)
         far = np.flatnonzero(~(densities > LIMITS.min_density))
         if len(far):
             posteriors = np.array(posteriors, dtype=np.float64)
             posteriors[far], outliers[far] = np.nan, True
-            predicted[far] = _nearest(rule.exact, rows[far])
+            predicted[far] = _nearest(rule, rows[far])
         yield RowScores(predicted, posteriors, densities, outliers)
 
 
-@dataclass(frozen=True, eq=False)
-class _Outliers:
-    """The rule for outliers, of rows whose densities and posteriors are known.
-
-    Of the most probable component they give the squared distance of a row at once; only the few rows for
-    which it is above the limit can be outliers, and are measured from every component.
-    """
-
-    exact: OutlierRule
-    log_heights: Array
-    limit: float
-
-    @classmethod
-    def of(cls, model: GaussianMixture, level: float) -> _Outliers:
-        """Return the rule of a fitted mixture."""
-        exact = OutlierRule.of(model, level)
-        n_features = exact.means.shape[1]
-        if exact.covariances.ndim == 2:
-            log_dets = np.log(exact.covariances).sum(axis=1)
-        else:
-            log_dets = FULL.log_det(exact.covariances, n_features)
-        with np.errstate(divide="ignore"):  # an empty component has weight zero
-            log_weights = np.log(model.weights_)
-        log_heights = log_weights - (log_dets + n_features * np.log(2 * np.pi)) / 2
-        return cls(exact, log_heights, float(chi2.isf(exact.tail, n_features)))
-
-    def __call__(self, rows: Array, log_densities: Array, posteriors: Array) -> Array:
-        """Return whether each row is an outlier."""
-        top = posteriors[:, : len(self.log_heights)].argmax(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log_terms = log_densities + np.log(posteriors[np.arange(len(rows)), top])
-            squares = 2 * (self.log_heights[top] - log_terms)
-        # Also rows with missing values, of which the densities are those of the values that are there.
-        suspects = (
-            ~(squares < self.limit - LIMITS.distance_error)
-            | np.isnan(rows).any(axis=1)
-            | ~self.exact.is_cluster[top]
+def _outliers(rule: OutlierRule, rows: Array, predicted: Array) -> Array:
+    """Return what the rule says of rows; those that are near to their own cluster need no other distance."""
+    outliers = np.ones(len(rows), dtype=bool)
+    for k in np.flatnonzero(rule.is_cluster):
+        own = predicted == k
+        alone = replace(
+            rule,
+            means=rule.means[[k]],
+            covariances=rule.covariances[[k]],
+            is_cluster=np.ones(1, dtype=bool),
         )
-        outliers = np.zeros(len(rows), dtype=bool)
-        if suspects.any():
-            outliers[suspects] = self.exact(rows[suspects])
-        return outliers
+        outliers[own] = alone(rows[own])
+    outliers[outliers] = rule(rows[outliers])
+    return outliers
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,17 +138,14 @@ class TableScores:
 
 def score_table(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL) -> TableScores:
     """Return labels, uncertainties, outliers and the likelihood of all rows, read a chunk at a time."""
-    predicted = np.empty(len(X), dtype=np.int64)
-    uncertainty, outliers = np.empty(len(X)), np.empty(len(X), dtype=bool)
-    log_likelihood, start = 0.0, 0
+    parts, log_likelihood, n_rows = [], 0.0, 0
     n_missing = np.zeros(X.shape[1], dtype=np.int64)
     for scores in score_chunks(model, X, level):
-        cut = slice(start, start + len(scores.predicted))
-        predicted[cut], uncertainty[cut] = scores.predicted, scores.uncertainty
-        outliers[cut] = scores.outliers
+        parts.append((scores.predicted, scores.uncertainty, scores.outliers))
         log_likelihood += float(scores.log_densities.sum(dtype=np.float64))
-        n_missing += np.isnan(X[cut]).sum(axis=0)
-        start = cut.stop
+        n_missing += np.isnan(X[n_rows : n_rows + len(scores.predicted)]).sum(axis=0)
+        n_rows += len(scores.predicted)
+    predicted, uncertainty, outliers = map(np.concatenate, zip(*parts, strict=True))
     certainty = float(np.log(1 - uncertainty).sum())
     likelihood = FitSummary(log_likelihood, model.n_parameters_, float(len(X)), certainty)
     return TableScores(predicted, uncertainty, outliers, n_missing, likelihood)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from apolar._core.arrays import Array
+from apolar._core.display import count_noun
 from apolar.estimator import summary
-from apolar.plots.mixtures import MixtureView
+from apolar.plots.views import MixtureView
 from apolar.reports.analysis import Analysis
 from apolar.reports.limits import LIMITS
-from apolar.reports.listed_rows import is_doubtful, is_outlying
-from apolar.selection import Row, Selection
-from apolar.selection.selection_table import ranked_rows
 
 
 def headline(analysis: Analysis) -> str:
@@ -27,11 +25,14 @@ def headline(analysis: Analysis) -> str:
 # --- what the reader must know ------------------------------------------------------------
 
 
+Level = Literal["good", "note", "problem"]
+
+
 @dataclass(frozen=True)
 class Finding:
     """Something that the reader must know: good news, a note, or a problem."""
 
-    level: Literal["good", "note", "problem"]
+    level: Level
     text: str
 
 
@@ -42,13 +43,27 @@ NOT_CONVERGED = (
 )
 
 
-def findings(analysis: Analysis) -> list[Finding]:
-    """Return what the reader must know, problems first; no two of them contradict."""
+def findings(analysis: Analysis, notes: Iterable[str] = ()) -> list[Finding]:
+    """Return what the reader must know, problems first; no two of them contradict.
+
+    Parameters
+    ----------
+    analysis : Analysis
+    notes : iterable of str
+        What else is to be noted, such as what was done to the table.
+    """
     found = [_of_the_fit(analysis), *(Finding("problem", message) for message in analysis.warnings)]
-    found += [*_of_small_clusters(analysis), *_of_rows(analysis)]
-    if is_at_the_end(analysis):
-        number = len(analysis.model.weights_)
+    for k, count in enumerate(analysis.counts.tolist()):
+        if count < LIMITS.few_rows:
+            rows = count_noun(count, "row")
+            text = f"Cluster {k + 1} has {rows}: it may be chance. Try fewer clusters."
+            found.append(Finding("problem", text))
+    found += _of_rows(analysis)
+    numbers = {row.n_components for row in analysis.selection.table} if analysis.selection else {0}
+    number = len(analysis.model.weights_)
+    if len(numbers) > 1 and number == max(numbers):
         found.append(Finding("note", f"{number} clusters are the most that were tried: more may be better."))
+    found += [Finding("note", note) for note in notes]
     order = {"problem": 0, "note": 1, "good": 2}
     return sorted(found, key=lambda finding: order[finding.level])
 
@@ -56,54 +71,34 @@ def findings(analysis: Analysis) -> list[Finding]:
 def _of_the_fit(analysis: Analysis) -> Finding:
     """Return whether EM ended at an optimum that the rows determine: one finding, whatever was noticed."""
     model, errors = analysis.model, analysis.errors
-    passes = "1 pass" if model.n_iter_ == 1 else f"{model.n_iter_} passes"
-    passes += " over the data"
+    passes = f"{count_noun(model.n_iter_, 'pass')} over the data"
     if not model.converged_:
         return Finding("problem", NOT_CONVERGED)
-    if errors is not None and (errors.information_condition or 0) > LIMITS.ill_conditioned:
-        return Finding(
-            "note",
-            f"The fit converged after {passes}, but the rows hardly determine some of the parameters: their "
-            "standard errors are large.",
-        )
-    if errors is not None:
-        return Finding("good", f"The fit converged after {passes}; EM started from {model.start_!r}.")
     if analysis.fault:
         return Finding(
             "problem", f"EM ended after {passes}, but: {analysis.fault} There are no standard errors."
         )
-    return Finding(
-        "note", f"The fit converged after {passes}. There are no standard errors: {analysis.no_errors}"
-    )
-
-
-def _of_small_clusters(analysis: Analysis) -> list[Finding]:
-    found = []
-    for k, count in enumerate(analysis.counts.tolist()):
-        if count < LIMITS.few_rows:
-            rows = "1 row" if count == 1 else f"{count} rows"
-            text = f"Cluster {k + 1} has {rows}: it may be chance. Try fewer clusters."
-            found.append(Finding("problem", text))
-    return found
+    said = f"The fit converged after {passes}"
+    if errors is None:
+        return Finding("note", f"{said}. There are no standard errors: {analysis.no_errors}")
+    if (errors.information_condition or 0) > LIMITS.ill_conditioned:
+        hardly = "but the rows hardly determine some of the parameters: their standard errors are large."
+        return Finding("note", f"{said}, {hardly}")
+    return Finding("good", f"{said}; EM started from {model.start_!r}.")
 
 
 def _of_rows(analysis: Analysis) -> list[Finding]:
     found = []
     if len(analysis.model.weights_) > 1:
-        doubtful = int(np.count_nonzero(is_doubtful(analysis)))
-        share = doubtful / analysis.n_rows
+        doubtful = int(np.count_nonzero(analysis.is_doubtful))
+        share, least = doubtful / analysis.n_rows, f"{LIMITS.doubt:.0%}"
+        text = f"Every row is assigned with a probability of at least {least}: none is in doubt."
         if doubtful:
-            which = "For 1 row" if doubtful == 1 else f"For {doubtful:,} rows"
-            text = (
-                f"{which} ({share:.1%}) the cluster is in doubt: its probability is below {LIMITS.doubt:.0%}."
-            )
-            found.append(Finding("note" if share < LIMITS.much_doubt else "problem", text))
-        else:
-            text = (
-                f"Every row is assigned with a probability of at least {LIMITS.doubt:.0%}: none is in doubt."
-            )
-            found.append(Finding("good", text))
-    outlying = int(np.count_nonzero(is_outlying(analysis)))
+            which = f"For {count_noun(doubtful, 'row')} ({share:.1%})"
+            text = f"{which} the cluster is in doubt: its probability is below {least}."
+        level: Level = "problem" if share >= LIMITS.much_doubt else "note" if doubtful else "good"
+        found.append(Finding(level, text))
+    outlying = np.count_nonzero(analysis.is_outlying)
     if outlying:
         which = "1 row is an outlier" if outlying == 1 else f"{outlying:,} rows are outliers"
         found.append(Finding("note", f"{which}: too far from every cluster to belong to one."))
@@ -136,12 +131,12 @@ def traits(analysis: Analysis) -> list[list[Trait]]:
     rest = np.maximum(1 - shares, np.finfo(float).tiny)[:, None]
     others = (mixture.mean - shares[:, None] * means) / rest
     differences = np.divide(means - others, within, out=np.zeros_like(means), where=within > 0)
-    return [[Trait(analysis.names[i], float(row[i])) for i in _largest(row)] for row in differences]
-
-
-def _largest(differences: Array) -> list[int]:
-    order = np.argsort(-np.abs(differences), kind="stable")[: LIMITS.n_traits]
-    return [int(i) for i in order if abs(differences[i]) >= LIMITS.min_difference]
+    found = []
+    for row in differences:
+        largest = np.argsort(-np.abs(row), kind="stable")[: LIMITS.n_traits].tolist()
+        listed = [Trait(analysis.names[i], float(row[i])) for i in largest]
+        found.append([trait for trait in listed if abs(trait.difference) >= LIMITS.min_difference])
+    return found
 
 
 # --- known classes ------------------------------------------------------------------------
@@ -172,18 +167,3 @@ def choice(analysis: Analysis, *, is_fitted_before: bool = False) -> str:
     if is_fitted_before:
         return f"{given} apolar.select(X) chooses the best of several."
     return f"{given} If several numbers are given, the best of them is chosen."
-
-
-def is_at_the_end(analysis: Analysis) -> bool:
-    """Return whether the chosen number is the largest of those that were tried."""
-    if analysis.selection is None:
-        return False
-    numbers = {row.n_components for row in analysis.selection.table}
-    return len(numbers) > 1 and len(analysis.model.weights_) == max(numbers)
-
-
-def ranked_candidates(selection: Selection | None) -> list[Row]:
-    """Return the candidates that were fitted, the best first."""
-    if selection is None:
-        return []
-    return ranked_rows(selection.table, selection.criterion)[: LIMITS.listed_candidates]
