@@ -10,8 +10,14 @@ import numpy as np
 from apolar._core.arrays import Array, svd, unit_rows
 from apolar._core.compiled import joint_rotation
 from apolar.decomposition.least_squares import gauss_newton, has_converged
-from apolar.decomposition.methods import auto_method
-from apolar.decomposition.race import DecompositionProblem, best_terms, compete, n_affordable, rate
+from apolar.decomposition.methods import (
+    DecompositionProblem,
+    auto_method,
+    best_terms,
+    compete,
+    n_affordable,
+    rate,
+)
 from apolar.decomposition.ranks import (
     HankelSVD,
     generic_rank,
@@ -278,7 +284,7 @@ def drop_zero_terms(constraint: str, tensor: SymmetricTensor, terms: Terms, sour
     ValueError
         If all terms are zero: nothing that keeps the constraint is nearer to the tensor.
     """
-    kept = np.linalg.norm(terms.vectors, axis=1) ** tensor.order > TUNING.rounding * tensor.norm()
+    kept = terms.sizes(tensor.order) > TUNING.rounding * tensor.norm()
     if kept.all():
         return terms, source
     if not kept.any():

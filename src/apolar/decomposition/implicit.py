@@ -12,7 +12,7 @@ from apolar._core.arrays import Array, unit_rows
 from apolar._core.range_finder import leading_eigenvectors
 from apolar.decomposition.least_squares import gauss_newton
 from apolar.decomposition.ranks import RankRule, power_method_limit
-from apolar.decomposition.terms import Terms, absorb_weights, canonical_terms
+from apolar.decomposition.terms import Terms, absorb_weights, canonical_terms, is_diverging
 from apolar.decomposition.tuning import TUNING
 from apolar.decomposition.waring import Status, Waring, to_waring
 from apolar.tensor import RowTensor, SymmetricTensor, n_monomials
@@ -176,8 +176,9 @@ def _from_rows(
 def _assess(tensor: RowTensor, terms: Terms, rng: np.random.Generator) -> Waring:
     """Return terms as a decomposition in canonical form, with residual and status."""
     norm, residual, error = residual_of(tensor, terms, rng)
-    waring = to_waring(replace(terms, residual=residual), tensor.order, norm)
-    return replace(waring, residual_error=error)
+    terms = replace(terms, residual=residual)
+    terms = replace(terms, is_diverging=is_diverging(terms, tensor.order, norm))
+    return to_waring(terms, tensor.order, norm, residual_error=error)
 
 
 def _products(tensor: RowTensor, terms: Terms) -> tuple[float, float]:

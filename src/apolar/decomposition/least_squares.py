@@ -248,7 +248,7 @@ def penalised_descent(tensor: SymmetricTensor, terms: Terms) -> Terms:
 
 
 def polish(tensor: SymmetricTensor, terms: Terms) -> Terms:
-    """Return terms that are nearly exact after a few more steps.
+    """Return terms that are nearly exact, but not to rounding, after a few more steps.
 
     Exact terms reach rounding; terms that only have a limit, such as those of a form of border rank, do not.
     Where two points are close, damped steps creep along a narrow valley, out of which full steps lead, uphill
@@ -263,23 +263,20 @@ def polish(tensor: SymmetricTensor, terms: Terms) -> Terms:
     Returns
     -------
     terms : Terms
-        The same where no step makes the residual smaller, or where none is needed.
+        The same where no step makes the residual smaller.
     """
-    order, scale = tensor.order, tensor.norm()
-    sizes = np.linalg.norm(terms.vectors, axis=1) ** order
-    if not terms.residual < TUNING.nearly_exact or is_rounding(terms.residual, sizes, scale):
-        return terms
-    objective, largest = Objective(tensor, terms.signs, scale), 2.0 * np.sum(sizes)
+    order, norm = tensor.order, tensor.norm()
+    objective, largest = Objective(tensor, terms.signs, norm), 2.0 * terms.sizes(order).sum()
     model = TermsModel(objective, terms.vectors / objective.unit)
     model, _ = descend(model, max_iter=TUNING.short_run, tol=np.finfo(float).eps)
     before = np.nan
     for _ in range(TUNING.short_run):
         vectors = model.vectors * objective.unit
         residual = relative_residual(tensor, terms.signs, vectors)
-        sizes = np.linalg.norm(vectors, axis=1) ** order
-        if residual < terms.residual and np.sum(sizes) <= largest:
-            terms = replace(terms, vectors=vectors, residual=residual)
-            if is_rounding(residual, sizes, scale):
+        moved = replace(terms, vectors=vectors, residual=residual)
+        if residual < terms.residual and moved.sizes(order).sum() <= largest:
+            terms = moved
+            if is_rounding(terms, order, norm):
                 break
         if not residual < 1 or abs(residual - before) <= TUNING.promising * before:  # lost, or at a minimum
             break

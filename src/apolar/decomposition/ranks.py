@@ -13,7 +13,8 @@ import numpy as np
 from apolar._core.arrays import Array, svd, unit_rows
 from apolar._core.checks import check_integer, positive_number
 from apolar.decomposition.tuning import TUNING
-from apolar.tensor import SymmetricTensor, n_monomials, weighted_hankel
+from apolar.tensor import SymmetricTensor, n_monomials
+from apolar.tensor.monomials import multinomials, product_positions
 
 RankRule = Callable[[Array], int]
 """Takes the singular values, largest first, and returns the rank."""
@@ -47,8 +48,17 @@ class HankelSVD:
 
     @classmethod
     def of(cls, tensor: SymmetricTensor, row_degree: int, *, max_dense: int = 1000) -> HankelSVD:
-        """Return that of a tensor; a matrix larger than `max_dense` is first seen through random vectors."""
-        matrix = weighted_hankel(tensor, row_degree)
+        """Return that of a tensor; a matrix larger than `max_dense` is first seen through random vectors.
+
+        Weighted by the roots of the multinomial coefficients, the Hankel matrix is the flattening of the full
+        array on its distinct rows and columns: it has the same singular values, so that cutting it to a rank
+        does not depend on the coordinates.
+        """
+        column_degree = tensor.order - row_degree
+        rows = np.sqrt(multinomials(tensor.dim, row_degree))
+        columns = np.sqrt(multinomials(tensor.dim, column_degree))
+        entries = tensor.coefficients[product_positions(tensor.dim, row_degree, column_degree)]
+        matrix = rows[:, None] * entries * columns
         basis = range_basis(matrix) if min(matrix.shape) > max_dense else None
         core = matrix if basis is None else basis.conj().T @ matrix
         if 2 * row_degree == tensor.order and not tensor.is_complex:
@@ -64,11 +74,6 @@ class HankelSVD:
         k = numerical_rank(values)
         all_values = np.pad(values, (0, min(matrix.shape) - len(values)))
         return cls(tensor.dim, tensor.order, row_degree, left[:, :k], all_values, right[:, :k])
-
-
-def middle_degree(order: int) -> int:
-    """Return the row degree of the squarest flattening, ceil(order / 2)."""
-    return order - order // 2
 
 
 def range_basis(matrix: Array, n_vectors: int = 128, n_probes: int = 4) -> Array | None:
@@ -235,16 +240,6 @@ def generic_rank(dim: int, order: int) -> int:
     rank = -(-n_monomials(dim, order) // dim)
     defective = {(3, 4), (4, 4), (5, 4), (5, 3)}
     return rank + 1 if (dim, order) in defective else rank
-
-
-def hankel_bound(tensor: SymmetricTensor) -> int:
-    """Return the largest numerical rank of the tensor's Hankel matrices: at most the rank of the tensor.
-
-    Mostly that of the squarest one, but not always in many variables.
-    """
-    degrees = range(1, tensor.order // 2 + 1)
-    matrices = (weighted_hankel(tensor, degree) for degree in degrees)
-    return max(numerical_rank(svd(matrix)[1]) for matrix in matrices)
 
 
 def pencil_limit(dim: int, order: int, row_degree: int) -> int:

@@ -268,7 +268,7 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
         sizes = np.abs(terms.balanced_weights * lengths**order).astype(float)
     # Terms whose points are close together may be off by their size.
     units = points / lengths.astype(float)[:, None]
-    off_by = cluster_error(sizes, units, order, min(distance, 1e100), float(size))
+    off_by = cluster_error(sizes, units, order, min(distance, 1e100), float(size))[0]
     if near.determined or off_by < TUNING.undetermined:
         return replace(near, determined=True)
     reason = "points lie too close together for the terms to be determined"
