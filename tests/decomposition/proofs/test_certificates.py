@@ -9,8 +9,7 @@ import pytest
 
 from apolar import SymmetricTensor, Waring, decompose, refine
 from apolar.decomposition import Certificate
-from apolar.decomposition.exact.balls import to_balls
-from apolar.decomposition.exact.number_fields import PRIME
+from apolar.decomposition.exact.arithmetic import PRIME, to_balls
 from apolar.decomposition.proofs.flattenings import hankel_flattening, koszul_flattening
 from apolar.decomposition.proofs.newton import Linearisation, near_all_sums
 from apolar.tensor import n_monomials

@@ -6,7 +6,7 @@ import pytest
 from scipy.linalg import hadamard
 
 from apolar import SymmetricTensor
-from apolar.decomposition.exact import balls
+from apolar.decomposition.exact import arithmetic as balls
 from apolar.decomposition.proofs import flattenings as matrices
 from apolar.decomposition.proofs.flattenings import (
     flattenings,

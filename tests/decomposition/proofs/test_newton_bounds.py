@@ -6,7 +6,7 @@ import flint
 import numpy as np
 import pytest
 
-from apolar.decomposition.exact.balls import to_balls
+from apolar.decomposition.exact.arithmetic import to_balls
 from apolar.decomposition.proofs.newton import Linearisation
 
 # In one variable, exact terms of (1 + t) x^d are at the d-th roots of 1 + t: the farthest for negative t.

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, svd
-from apolar.decomposition.exact.balls import midpoints, to_balls
-from apolar.decomposition.exact.number_fields import load_flint
+from apolar.decomposition.exact.arithmetic import flint, midpoints, to_balls
 from apolar.decomposition.terms import power_jacobian
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor.monomials import monomial_values, multinomials, n_monomials
@@ -139,8 +138,8 @@ def refine_digits(terms: MovingTerms, target: Any, bits: int) -> Any:
     """
     guard = TUNING.guard_bits
     working = bits + terms.lost_bits + guard
-    with load_flint().ctx.workprec(working + guard):
-        zero = load_flint().acb(0)
+    with flint.ctx.workprec(working + guard):
+        zero = flint.acb(0)
         wanted = to_balls(target) + zero
         scale = max(map(_exponent, wanted))
         held = dict(zip(terms.held, to_balls(list(terms.held.values())), strict=True))
@@ -159,7 +158,7 @@ def refine_digits(terms: MovingTerms, target: Any, bits: int) -> Any:
                     f"{2.0 ** max(best, -1000):.1e} of its size. If the form is exact, raise the "
                     "rank, or decompose it again with another seed."
                 )
-            best, unit = min(best, size), load_flint().arb(2) ** (size + scale)
+            best, unit = min(best, size), flint.arb(2) ** (size + scale)
             change = to_balls(terms.step((residual / unit).astype(complex)))
             points = midpoints(points + change * unit / weights[:, None])
             # Terms that were known to a few digits only need another Jacobian.

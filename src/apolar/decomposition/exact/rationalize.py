@@ -13,7 +13,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
-from apolar.decomposition.exact.balls import to_balls
+from apolar.decomposition.exact.arithmetic import evaluate, flint, load_flint, roots_of, to_balls, to_fmpq
 from apolar.decomposition.exact.digits import MovingTerms, move_terms, refine_digits
 from apolar.decomposition.exact.exact_waring import (
     ConjugateForms,
@@ -26,7 +26,6 @@ from apolar.decomposition.exact.exact_waring import (
     solve_weights,
 )
 from apolar.decomposition.exact.hankel_kernel import linear_functions, prove_by_kernel
-from apolar.decomposition.exact.number_fields import evaluate, load_flint, roots_of, to_fmpq
 from apolar.decomposition.tuning import TUNING
 from apolar.exceptions import join_names
 from apolar.tensor import SymmetricTensor, as_tensor
@@ -214,7 +213,6 @@ def _exact_forms(forms: Any, bits: int, max_degree: int) -> tuple[list[Conjugate
     unknown : list of int
         The forms that are not recognised.
     """
-    flint = load_flint()
     groups, left, certain = [], [], bits
     with flint.ctx.workprec(2 * bits):
         forms = forms + flint.acb(0)
@@ -248,7 +246,6 @@ def _at_roots(points: Any, bits: int) -> list[ConjugateForms] | None:
     do not change if the points are permuted: their coefficients are rational,
     and the points are N(a_i) / F'(a_i), up to scale N(a_i) [rouillier1999].
     """
-    flint = load_flint()
     values = _separate(points)
     if values is None:
         return None
@@ -283,7 +280,6 @@ def _separate(points: Any) -> Any:
 
 def _in_common_field(points: Any, bits: int, max_degree: int) -> list[ConjugateForms] | None:
     """Return points in a number field of low degree that holds all of them, or None if it is not found."""
-    flint = load_flint()
     numbers = points.ravel()
     known = _in_terms_of(flint.acb(0), 1, numbers, bits)
     others = [value for value, fraction in zip(numbers, known, strict=True) if fraction is None]
@@ -303,7 +299,7 @@ def _in_common_field(points: Any, bits: int, max_degree: int) -> list[ConjugateF
         modulus, form = in_square_root(modulus, form)
         polynomial = integer_coefficients(modulus)
     # The generator in terms of the root that is meant.
-    old = form.pop().coeffs()
+    old = form.pop()
     roots = roots_of(polynomial, 64)
     root = complex(min(roots, key=lambda root: abs(complex(evaluate(old, root, 64) - generator))))
     dim = points.shape[1]
@@ -343,7 +339,7 @@ def _integer_relation(values: Sequence[Any], bits: int) -> list[int] | None:
         [int(i == k) for i in range(n)] + [_integer(value.real, bits), _integer(value.imag, bits)]
         for k, value in enumerate(values)
     ]
-    rows = [[int(a) for a in row] for row in load_flint().fmpz_mat(basis).lll().tolist()]
+    rows = [[int(a) for a in row] for row in flint.fmpz_mat(basis).lll().tolist()]
     shortest = min(rows, key=lambda row: sum(a * a for a in row))
     relation, rest = shortest[:n], shortest[n:]
     if max(map(abs, shortest)).bit_length() * n > TUNING.relation_share * bits or not any(relation):
@@ -353,7 +349,6 @@ def _integer_relation(values: Sequence[Any], bits: int) -> list[int] | None:
 
 def _least_polynomial(value: Any, bits: int, max_degree: int) -> tuple[int, ...] | None:
     """Return the integer polynomial of least degree of which a number is a root, or None."""
-    flint = load_flint()
     for degree in range(1, max_degree + 1):
         powers = [value**k for k in range(degree + 1)]
         relation = _integer_relation(powers, _certain_bits(value, degree, bits))
@@ -374,7 +369,7 @@ def _in_terms_of(generator: Any, degree: int, numbers: Any, bits: int) -> list[A
         if fraction is None and degree > 1:
             relation = _integer_relation([*powers, value], _certain_bits(generator, degree - 1, bits))
         if relation is not None and relation[-1]:
-            found.append([load_flint().fmpq(-a, relation[-1]) for a in relation[:-1]])
+            found.append([flint.fmpq(-a, relation[-1]) for a in relation[:-1]])
         else:
             found.append(None if fraction is None else [fraction])
     return found

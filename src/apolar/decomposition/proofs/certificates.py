@@ -9,16 +9,21 @@ import numpy as np
 
 from apolar._core.arrays import Array, binary_exponent
 from apolar.decomposition.exact import ExactWaring
-from apolar.decomposition.exact.balls import (
+from apolar.decomposition.exact.arithmetic import (
+    PRIME,
+    AlgebraicNumber,
+    ExactNumber,
+    flint,
     largest,
+    load_flint,
     norm,
     to_balls,
+    to_fmpq,
     upper_end,
     weighting_roots,
 )
 from apolar.decomposition.exact.digits import MovingTerms, refine_digits
 from apolar.decomposition.exact.hankel_kernel import prove_by_kernel
-from apolar.decomposition.exact.number_fields import PRIME, AlgebraicNumber, ExactNumber, load_flint, to_fmpq
 from apolar.decomposition.proofs import modular
 from apolar.decomposition.proofs.flattenings import Flattening, certified_bound, flattenings
 from apolar.decomposition.proofs.newton import Linearisation, near_all_sums
@@ -177,7 +182,7 @@ class TensorAndTerms:
     @property
     def unit(self) -> Any:
         """A power of two, with which the coefficients are near one."""
-        return load_flint().arb(2) ** -binary_exponent(self.tensor.coefficients)
+        return flint.arb(2) ** -binary_exponent(self.tensor.coefficients)
 
     @property
     def coefficients(self) -> Any:
@@ -208,7 +213,7 @@ class TensorAndTerms:
         """Return whether the terms are proved to sum to the tensor: without rounding, with so many bits."""
         if norm(self.rest) > TUNING.min_margin * norm(self.coefficients):
             return False
-        with load_flint().ctx.workprec(MAX_BITS):
+        with flint.ctx.workprec(MAX_BITS):
             return all(value == 0 for value in self.rest)
 
 
@@ -236,7 +241,7 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
     unique, unique_by = uniqueness(weights, points, order)
     proved = Certificate(len(weights), unique, unique_by)
     try:
-        flint = load_flint()
+        load_flint()
     except ImportError as error:
         return replace(proved, nearby_by=f"not decided: {error}", lower_bound_by=f"not decided: {error}")
     is_too_large = max(len(points), 1) * n_monomials(dim, order) > TUNING.ball_products
@@ -372,7 +377,7 @@ def _by_rank(
     terms: TensorAndTerms, matrices: list[Flattening], recognised_by: Flattening | None
 ) -> tuple[bool | None, str]:
     """Return whether a tensor is a sum of so many powers, as far as flattenings tell, and why."""
-    flint, n_terms = load_flint(), len(terms.weights)
+    n_terms = len(terms.weights)
     if terms.tensor.is_complex:
         coefficients = modular.residues(terms.tensor.coefficients)
     else:
@@ -399,7 +404,7 @@ def distance_of_exact_terms(exact: ExactWaring, weights: Array, points: Array) -
 
     Distances are relative to the lengths of the points found.
     """
-    flint, balls = load_flint(), []
+    balls = []
     exact = exact.in_order_of(points)
     for weight, point, own_weight, form in zip(weights, points, exact.weights, exact.points, strict=True):
         vector = np.array([complex(c) for c in form])
@@ -415,7 +420,7 @@ def distance_of_exact_terms(exact: ExactWaring, weights: Array, points: Array) -
 def _ball(number: ExactNumber) -> Any:
     if isinstance(number, AlgebraicNumber):
         return number.field.ball(number.coefficients, TUNING.first_bits)
-    return load_flint().acb(to_fmpq(number))
+    return flint.acb(to_fmpq(number))
 
 
 def _relative_distance(balls: Any, point: Any) -> Any:

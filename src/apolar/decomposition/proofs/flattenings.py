@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, svd
-from apolar.decomposition.exact.balls import norm, singular_values_below, to_balls
-from apolar.decomposition.exact.number_fields import load_flint
+from apolar.decomposition.exact.arithmetic import flint, norm, singular_values_below, to_balls
 from apolar.decomposition.ranks import numerical_rank
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, n_monomials
@@ -51,7 +50,7 @@ class Flattening:
     @property
     def norm(self) -> Any:
         """At least its norm, in orthonormal bases, for tensors of norm one, as a ball."""
-        return load_flint().arb(self.exterior_degree + 1).sqrt()
+        return flint.arb(self.exterior_degree + 1).sqrt()
 
     def matrix(self, coefficients: Any) -> Any:
         """Return the matrix of a tensor, in orthonormal bases, in floating point or in balls."""

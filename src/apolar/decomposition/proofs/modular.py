@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.decomposition.exact.number_fields import PRIME, load_flint, to_fmpq
+from apolar.decomposition.exact.arithmetic import PRIME, flint, to_fmpq
 from apolar.tensor.monomials import monomial_variables
 
 
@@ -50,12 +50,12 @@ def product(left: IndexArray, right: IndexArray) -> IndexArray:
 
 def rank(matrix: IndexArray) -> int:
     """Return the rank of a matrix of residues."""
-    return int(load_flint().nmod_mat(matrix.tolist(), PRIME).rank())
+    return int(flint.nmod_mat(matrix.tolist(), PRIME).rank())
 
 
 def kernel(matrix: IndexArray) -> IndexArray:
     """Return a basis of the vectors that a matrix of residues sends to zero, one per row."""
-    basis, size = load_flint().nmod_mat(matrix.tolist(), PRIME).nullspace()
+    basis, size = flint.nmod_mat(matrix.tolist(), PRIME).nullspace()
     return np.array(
         [[int(a) for a in row] for row in basis.transpose().tolist()[:size]], dtype=np.int64
     ).reshape(size, matrix.shape[1])
@@ -63,7 +63,7 @@ def kernel(matrix: IndexArray) -> IndexArray:
 
 def exact_matrix(rows: Iterable[Iterable[Any]]) -> Any:
     """Return a matrix of real floating-point numbers and fractions, times a number, as one of integers."""
-    return load_flint().fmpq_mat([[to_fmpq(value) for value in row] for row in rows]).numer_denom()[0]
+    return flint.fmpq_mat([[to_fmpq(value) for value in row] for row in rows]).numer_denom()[0]
 
 
 def kruskal_rank(matrix: IndexArray, work: float) -> int:

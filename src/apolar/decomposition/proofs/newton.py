@@ -28,9 +28,10 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.decomposition.exact.balls import (
+from apolar.decomposition.exact.arithmetic import (
     ball_product,
     distance_from_identity,
+    flint,
     in_floats,
     largest,
     midpoints,
@@ -43,7 +44,6 @@ from apolar.decomposition.exact.balls import (
     upper_end,
     weighting_roots,
 )
-from apolar.decomposition.exact.number_fields import load_flint
 from apolar.decomposition.proofs.flattenings import Flattening
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import n_monomials
@@ -142,7 +142,7 @@ class Linearisation:
             return None
         blocks = to_balls(inverse).reshape(rank, dim, -1)
         reaches = np.array([operator_norm(block) for block in blocks]) * scales / sizes
-        stretch = load_flint().arb(1) if basis is None else stretch_of(basis.conj().T)
+        stretch = flint.arb(1) if basis is None else stretch_of(basis.conj().T)
         return cls(
             rank,
             dim,
@@ -253,7 +253,7 @@ def near_all_sums(
     if not least > 0:
         return False
     sides = norm(blocks[:rank, rank:]).max(norm(blocks[rank:, :rank])) + moved
-    factor = stretch * load_flint().arb(flattening.power_rank).sqrt() * sides * (2 + sides / least) / least
+    factor = stretch * flint.arb(flattening.power_rank).sqrt() * sides * (2 + sides / least) / least
     equations = _equations(linearised, flattening, left[:, rank:], right[:, rank:])
     return equations is not None and bool(factor < singular_values_below(equations)[-1])
 
@@ -268,7 +268,7 @@ def _equations(linearised: Linearisation, flattening: Flattening, left: Array, r
     n_equations = left.shape[1] * right.shape[1] + basis.shape[1]
     if n_equations < size or n_equations * size**2 > TUNING.proof_work:
         return None
-    weights = flattening.matrix(np.full(size, load_flint().arb(1)))
+    weights = flattening.matrix(np.full(size, flint.arb(1)))
     rows, columns = np.nonzero(flattening.signs)
     roots = weighting_roots(linearised.dim, linearised.order)
     blocks = [to_balls(basis.conj().T)]

@@ -24,7 +24,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.decomposition.exact.number_fields import PRIME, load_flint
+from apolar.decomposition.exact.arithmetic import PRIME, load_flint
 from apolar.decomposition.proofs import modular
 from apolar.decomposition.proofs.flattenings import Flattening, flattenings
 from apolar.decomposition.ranks import generic_rank
