@@ -73,7 +73,9 @@ class TermsModel:
             self.residual = np.sqrt(tensor.multinomials) * rest
             self.cost = 0.5 * float(np.vdot(self.residual, self.residual).real)
             self.rounding = 1e-15 * self.cost + 1e-31
-            self.gradient = factors * _contract(rest, self.gram.conjugate, order, 1)
+            dim = tensor.dim
+            slices = rest[product_positions(dim, order - 1, 1)] * multinomials(dim, order - 1)[:, None]
+            self.gradient = factors * (monomial_values(self.gram.conjugate, order - 1) @ slices)
         else:
             contracted = tensor.contract_all(self.gram.conjugate, 1) / objective.scale
             values = np.einsum("ij,ij->i", contracted, self.gram.conjugate)
@@ -150,13 +152,6 @@ class TermsModel:
             return 0.5 * float(np.vdot(step, damping * self.scales[:, None] * step - self.gradient).real)
         image = self.gram.product(step)
         return -float(np.sum(step * (self.gradient + 0.5 * image)))
-
-
-def _contract(coefficients: Array, points: Array, order: int, left: int) -> Array:
-    """Return the contractions of a tensor with powers of points, `left` slots open."""
-    filled, dim = order - left, points.shape[1]
-    where, counts = product_positions(dim, filled, left), multinomials(dim, filled)
-    return np.asarray(monomial_values(points, filled) @ (coefficients[where] * counts[:, None]))
 
 
 def gauss_newton(
