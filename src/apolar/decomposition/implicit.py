@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 from scipy.linalg import qr
@@ -67,7 +68,8 @@ def decompose_rows(
         refined = gauss_newton(tensor, terms, max_iter=max_iter, tol=max(tol, 1e-11), scale=scale)
         return replace(refined, history=())  # lacks the constant of the cost
 
-    n_columns = _max_columns(order)
+    # As many columns as a tensor of this order is formed in.
+    n_columns = next(m for m in count(2) if n_monomials(m + 1, order) > TUNING.formed_coefficients)
     _, directions = leading_eigenvectors(
         tensor.second_moment, tensor.dim, n_columns, rng, max_rounds=TUNING.row_rounds
     )
@@ -133,18 +135,8 @@ def largest_projection(
     return directions, projected
 
 
-def _max_columns(order: int) -> int:
-    """Return the number of columns up to which a tensor of this order is formed."""
-    columns = 2
-    while n_monomials(columns + 1, order) <= TUNING.formed_coefficients:
-        columns += 1
-    return columns
-
-
 def _lift(small: Waring, directions: Array) -> Waring:
     """Return the decomposition of a projected tensor in all columns."""
-    if small.rank == 0:
-        return replace(small, points=np.zeros((0, len(directions))))
     vectors, signs = absorb_weights(small.weights, small.points @ directions.T, small.order)
     weights, points = canonical_terms(vectors, signs, small.order)
     return replace(small, weights=weights, points=points, method=f"projection, {small.method}")

@@ -133,7 +133,6 @@ class ManifoldPoint:
         return ManifoldPoint(self.tensor, self.weights + by_weight, units)
 
 
-
 def _packed(vectors: Array) -> Array:
     """Return the real and imaginary parts of vectors side by side."""
     return np.concatenate([vectors.real, vectors.imag], axis=1)

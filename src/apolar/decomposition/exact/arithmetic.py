@@ -87,6 +87,11 @@ class NumberField:
         """The polynomial, as FLINT's."""
         return to_polynomial(self.polynomial)
 
+    def number(self, polynomial: Any) -> ExactNumber:
+        """Return a polynomial in the generator as a number, a fraction if it is rational."""
+        coefficients = tuple(to_fraction(polynomial[k]) for k in range(self.degree))
+        return AlgebraicNumber(self, coefficients) if any(coefficients[1:]) else coefficients[0]
+
     def ball(self, number: Coefficients, bits: int) -> Any:
         """Return a ball that holds a number."""
         root = min(roots_of(self.polynomial, bits), key=lambda root: abs(complex(root) - self.root))
@@ -145,17 +150,6 @@ class AlgebraicNumber:
 ExactNumber = Fraction | AlgebraicNumber
 
 
-def exact_number(field: NumberField, number: Any) -> ExactNumber:
-    """Return a polynomial in the generator of a field as its number, a fraction if it is rational."""
-    coefficients = tuple(to_fraction(number[k]) for k in range(field.degree))
-    return AlgebraicNumber(field, coefficients) if any(coefficients[1:]) else coefficients[0]
-
-
-def coefficients_of(number: ExactNumber) -> Coefficients:
-    """Return the coefficients of a number in its field."""
-    return number.coefficients if isinstance(number, AlgebraicNumber) else (number,)
-
-
 # --- arrays of balls -------------------------------------------------------------------------------
 
 
@@ -177,12 +171,12 @@ def midpoints(values: Any) -> Any:
 
 def ball_product(left: Any, right: Any) -> Any:
     """Return the product of two matrices of balls or of numbers in floating point."""
-    return np.array((_matrix(left) * _matrix(right)).tolist(), dtype=object)
 
+    def to_matrix(array: Any) -> Any:
+        is_complex = np.iscomplexobj(array) or isinstance(array.flat[0], flint.acb)
+        return (flint.acb_mat if is_complex else flint.arb_mat)(array.tolist())
 
-def _matrix(array: Any) -> Any:
-    is_complex = np.iscomplexobj(array) or isinstance(array.flat[0], flint.acb)
-    return (flint.acb_mat if is_complex else flint.arb_mat)(array.tolist())
+    return np.array((to_matrix(left) * to_matrix(right)).tolist(), dtype=object)
 
 
 def norm(values: Any) -> Any:

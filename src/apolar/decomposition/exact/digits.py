@@ -50,11 +50,6 @@ class MovingTerms:
         return cls(weights * scales**order, points / scales[:, None], order, pivots)
 
     @cached_property
-    def roots(self) -> Array:
-        """What the coefficients are weighted with: the apolar norm is then the Euclidean one."""
-        return np.sqrt(multinomials(self.points.shape[1], self.order))
-
-    @cached_property
     def _svd(self) -> tuple[Array, Array, Array]:
         """The singular vectors and values of the derivatives by the points, as if the weights were one."""
         rank, dim = self.points.shape
@@ -63,10 +58,7 @@ class MovingTerms:
                 f"{rank} terms of order {self.order} in {dim} variables are too many for exact numbers: "
                 "the linear equations would take minutes."
             )
-        if self.order == 1:
-            jacobian = np.repeat(np.eye(dim)[:, None], rank, axis=1)
-        else:
-            jacobian = power_jacobian(self.points, np.ones(rank), self.order)
+        jacobian = power_jacobian(self.points, np.ones(rank), self.order)
         held = np.zeros((len(self.held), rank, dim), dtype=jacobian.dtype)
         for row, ((i, j), ratio) in zip(held, self.held.items(), strict=True):
             row[i, j], row[i, self.pivots[i]] = 1, -ratio
@@ -103,7 +95,9 @@ class MovingTerms:
         """Return by how much the points change, times their weights, to change the sum by a residual."""
         left, values, right = self._svd
         n = self.n_determined
-        weighted = np.concatenate([self.roots, np.ones(len(self.held))]) * residual
+        # The apolar norm of weighted coefficients is the Euclidean one.
+        roots = np.sqrt(multinomials(self.points.shape[1], self.order))
+        weighted = np.concatenate([roots, np.ones(len(self.held))]) * residual
         change = right[:n].conj().T @ ((left[:, :n].conj().T @ weighted) / values[:n])
         return np.asarray(change.reshape(self.points.shape))
 
@@ -220,13 +214,10 @@ def _move(
     terms: MovingTerms, goal: Array, place: tuple[int, int], start: complex, value: Fraction
 ) -> MovingTerms | None:
     """Return the terms with one ratio moved to a value and held, or None if they cannot follow."""
-    moved = terms
+    moved: MovingTerms | None = terms
     for share in np.linspace(0, 1, TUNING.family_steps + 1)[1:]:
         ratio = value if share == 1 else start + share * (float(value) - start)
-        corrected = _correct(replace(moved, held={**terms.held, place: ratio}), goal)
-        if corrected is None:
-            return None
-        moved = corrected
+        moved = moved and _correct(replace(moved, held={**terms.held, place: ratio}), goal)
     return moved
 
 

@@ -16,9 +16,7 @@ from apolar.decomposition.exact.arithmetic import (
     AlgebraicNumber,
     ExactNumber,
     NumberField,
-    coefficients_of,
     evaluate,
-    exact_number,
     flint,
     roots_of,
     to_fraction,
@@ -73,8 +71,7 @@ class ExactWaring(Printed):
     @property
     def fields(self) -> tuple[NumberField, ...]:
         """The number fields of the terms, each once, without the rationals."""
-        terms = zip(self.weights, self.points, strict=True)
-        found = (_field_of(weight, point) for weight, point in terms)
+        found = map(_field_of, self.weights, self.points)
         return tuple(dict.fromkeys(field for field in found if field.degree > 1))
 
     def in_order_of(self, points: Array) -> ExactWaring:
@@ -120,7 +117,8 @@ def exact_sum(waring: ExactWaring) -> list[Any]:
     roots: dict[Any, Counter[complex]] = defaultdict(Counter)
     for weight, point in zip(waring.weights, waring.points, strict=True):
         field = _field_of(weight, point)
-        roots[field.polynomial, tuple(map(coefficients_of, (weight, *point)))][field.root] += 1
+        numbers = tuple(getattr(number, "coefficients", (number,)) for number in (weight, *point))
+        roots[field.polynomial, numbers][field.root] += 1
     total = [flint.fmpq(0)] * n_monomials(waring.dim, waring.order)
     sums: dict[NumberField, list[Any]] = {}
     for (polynomial, numbers), found in roots.items():
@@ -247,7 +245,8 @@ def simplify(form: Sequence[Any], roots: Sequence[complex]) -> tuple[Any, ...]:
     if any(value.degree() > 0 for value in form):
         sizes = [evaluate(value, root, 64).abs_upper() for root in roots for value in form]
         n_digits = len(str(max(size.ceil().unique_fmpz() for size in sizes))) - 1
-        form = [value / 10 ** (n_digits if n_digits > MAX_DIGITS else 0) for value in form]
+        if n_digits > MAX_DIGITS:
+            form = [value / 10**n_digits for value in form]
     return tuple(form)
 
 
@@ -302,5 +301,5 @@ def _term(group: ConjugateForms, weight: Any, root: complex) -> tuple[ExactNumbe
         # Both square roots are in one field: the sign is better in the numbers.
         field = NumberField(group.polynomial, -root)
         numbers = tuple(number(flint.fmpq_poly([0, -1])) for number in numbers)
-    scale, *point = (exact_number(field, number) for number in numbers)
+    scale, *point = (field.number(number) for number in numbers)
     return scale, tuple(point)

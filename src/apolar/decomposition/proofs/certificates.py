@@ -145,17 +145,13 @@ class Certificate:
         )
 
     def _rank_words(self) -> str:
-        words = self._near_rank_words()
+        fewer = "No fewer terms" if self.minimal else f"Fewer terms than {self.rank_lower_bound} do not"
+        words = f"{fewer} come as near ({self.lower_bound_by})."
+        if self.rank_lower_bound == 0 and not self.minimal:
+            words = "Fewer terms are not excluded."
         if self.exact_rank_bound > max(self.rank_lower_bound, 1):
             words += f" The tensor itself has rank {self.exact_rank_bound} or more ({self.exact_bound_by})."
         return words
-
-    def _near_rank_words(self) -> str:
-        if self.minimal:
-            return f"No fewer terms come as near ({self.lower_bound_by})."
-        if self.rank_lower_bound == 0:
-            return "Fewer terms are not excluded."
-        return f"Fewer terms than {self.rank_lower_bound} do not come as near ({self.lower_bound_by})."
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,20 +175,19 @@ class TensorAndTerms:
         """The coefficients as they were given, fractions, real or complex ones."""
         return self.tensor.exact_coefficients or self.tensor.coefficients
 
-    @property
-    def unit(self) -> Any:
-        """A power of two, with which the coefficients are near one."""
-        return flint.arb(2) ** -binary_exponent(self.tensor.coefficients)
+    def balanced(self, values: Any) -> Any:
+        """Return coefficients or weights, as balls, times a power of two that makes the former about one."""
+        return to_balls(values) * flint.arb(2) ** -binary_exponent(self.tensor.coefficients)
 
     @property
     def coefficients(self) -> Any:
         """The coefficients T_a, as balls of the precision at work."""
-        return to_balls(self.exact) * self.unit
+        return self.balanced(self.exact)
 
     @property
     def balanced_weights(self) -> Any:
         """The weights, as balls."""
-        return to_balls(self.weights) * self.unit
+        return self.balanced(self.weights)
 
     @property
     def rest(self) -> Any:
@@ -297,12 +292,9 @@ def _prove_nearby(
         kernel = prove_by_kernel([to_fmpq(value) for value in terms.exact], dim, order)
         if kernel.rank_bound > proved.exact_rank_bound:
             proved = replace(proved, exact_rank_bound=kernel.rank_bound, exact_bound_by=kernel.by)
-    is_square = n_terms * dim >= len(terms.exact)
     matrices = flattenings(dim, order, TUNING.proof_work)[::-1]
-    proved, recognised_by = (
-        replace(proved, nearby_by="the derivatives of the terms are dependent, or too many"),
-        None,
-    )
+    proved = replace(proved, nearby_by="the derivatives of the terms are dependent, or too many")
+    recognised_by = None
     if linearised is not None and np.any(terms.tensor.coefficients):
         proved, recognised_by = _by_newton(terms, proved, linearised, matrices)
     if proved.distance == 0:
@@ -311,21 +303,20 @@ def _prove_nearby(
         radius = distance_of_exact_terms(kernel.exact, terms.weights, terms.points)
         if radius is not None:
             # With a margin, the radius is that of all tensors within it.
-            known = replace(proved, radius=radius) if proved.margin is None else proved
-            unique_by = proved.unique_by if proved.unique else kernel.by
             return replace(
-                known,
+                proved,
+                radius=radius if proved.margin is None else proved.radius,
                 exact_nearby=True,
                 nearby_by=kernel.by,
                 determined=True,
                 unique=True,
-                unique_by=unique_by,
+                unique_by=proved.unique_by if proved.unique else kernel.by,
             )
     if proved.exact_nearby:
         return proved
     if kernel is not None and kernel.rank_bound > n_terms:
         return replace(proved, exact_nearby=False, nearby_by=kernel.by)
-    if is_square:
+    if n_terms * dim >= len(terms.exact):
         return _by_refined_terms(terms, proved)
     exact, by = _by_rank(terms, matrices, recognised_by)
     return replace(proved, exact_nearby=exact, nearby_by=by)
@@ -366,7 +357,7 @@ def _by_refined_terms(terms: TensorAndTerms, proved: Certificate) -> Certificate
     displacement = linearised and linearised.displacement(norm(terms.roots * refined.rest))
     if not displacement:
         return proved
-    radius = displacement.radius + upper_end(largest(map(_relative_distance, points, to_balls(terms.points))))
+    radius = displacement.radius + _largest_distance(points, terms.points)
     if radius >= TUNING.undetermined:
         return proved
     by = "Kantorovich's bounds of Newton's method, from terms of more digits"
@@ -412,8 +403,8 @@ def distance_of_exact_terms(exact: ExactWaring, weights: Array, points: Array) -
         near = flint.acb(complex(np.vdot(vector, point) / np.vdot(vector, vector)))
         quotient = _ball(own_weight) / flint.acb(complex(weight))
         factor = near * (quotient / near**exact.order).root(exact.order)
-        balls.append(_relative_distance(np.array([factor * _ball(c) for c in form]), to_balls(point)))
-    radius = upper_end(largest(balls))
+        balls.append(np.array([factor * _ball(c) for c in form]))
+    radius = _largest_distance(balls, points)
     return radius if radius < TUNING.undetermined else None
 
 
@@ -423,6 +414,7 @@ def _ball(number: ExactNumber) -> Any:
     return flint.acb(to_fmpq(number))
 
 
-def _relative_distance(balls: Any, point: Any) -> Any:
-    """Return the distance of a point, relative to its length, as a ball."""
-    return norm(balls - point) / norm(point)
+def _largest_distance(found: Any, points: Array) -> float:
+    """Return how far balls are at most from points, relative to the lengths of these."""
+    near = to_balls(points)
+    return upper_end(largest(norm(own - point) / norm(point) for own, point in zip(found, near, strict=True)))
