@@ -1,7 +1,5 @@
 """Constrained decompositions: non-negative and orthogonal terms."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Decomposition of a sum of powers of data rows that is never formed [sherman2020]."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count

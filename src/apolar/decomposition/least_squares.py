@@ -120,30 +120,19 @@ class TermsModel:
         # With more damping the normal equations have the digits that count.
         is_damped = damping >= np.sqrt(np.finfo(float).eps)
         if is_formed and not is_damped and len(self.residual) * len(where) ** 2 <= TUNING.dense_work:
-            step.flat[where] = self._accurate_solution(where, roots, damping)
+            jacobian = power_jacobian(self.vectors, self.objective.signs, self.objective.tensor.order)
+            columns = jacobian.reshape(len(self.residual), -1)[:, where] / roots
+            ridge = np.sqrt(damping) * np.eye(len(where))
+            target = np.concatenate([-self.residual, np.zeros(len(where))])
+            step.flat[where] = np.linalg.lstsq(np.vstack([columns, ridge]), target, rcond=1e-15)[0] / roots
         elif self.vectors.size <= TUNING.max_unknowns:
-            step.flat[where] = self._solution(where, roots, damping)
+            scaled = self.matrix[np.ix_(where, where)] / (roots[:, None] * roots)
+            solution = damped_solution(scaled, -self.gradient.ravel()[where] / roots, damping)
+            step.flat[where] = solution / roots
         else:
             accuracy = float(np.clip(np.sqrt(self.gradient_size), 1e-8, 0.1))
             step = self.gram.solve(-(self.free * self.gradient), damping, accuracy, 60, self.free)
         return np.maximum(self.vectors + step, 0) - self.vectors if self.objective.is_nonnegative else step
-
-    def _accurate_solution(self, where: Array, roots: Array, damping: float) -> Array:
-        jacobian = power_jacobian(self.vectors, self.objective.signs, self.objective.tensor.order)
-        columns = jacobian.reshape(len(self.residual), -1)[:, where] / roots
-        ridge = np.sqrt(damping) * np.eye(len(where))
-        target = np.concatenate([-self.residual, np.zeros(len(where))])
-        return np.asarray(np.linalg.lstsq(np.vstack([columns, ridge]), target, rcond=1e-15)[0] / roots)
-
-    def _solution(self, where: Array, roots: Array, damping: float) -> Array:
-        scaled = self.matrix[np.ix_(where, where)] / (roots[:, None] * roots)
-        target = -self.gradient.ravel()[where] / roots
-        while True:
-            try:
-                factor = cho_factor(scaled + damping * np.eye(len(where)), check_finite=False)
-                return np.asarray(cho_solve(factor, target, check_finite=False) / roots)
-            except (LinAlgError, ValueError):
-                damping = 4 * damping + 1e-14
 
     def decrease(self, step: Array, damping: float) -> float:
         """Return by how much the quadratic model says that a step lowers the cost."""
@@ -152,6 +141,16 @@ class TermsModel:
             return 0.5 * float(np.vdot(step, damping * self.scales[:, None] * step - self.gradient).real)
         image = self.gram.product(step)
         return -float(np.sum(step * (self.gradient + 0.5 * image)))
+
+
+def damped_solution(matrix: Array, target: Array, damping: float) -> Array:
+    """Return the solution with a matrix of unit diagonal, damped as much as it takes to be positive."""
+    while True:
+        try:
+            factor = cho_factor(matrix + damping * np.eye(len(matrix)), check_finite=False)
+            return np.asarray(cho_solve(factor, target, check_finite=False))
+        except (LinAlgError, ValueError):
+            damping = 4 * damping + 1e-14
 
 
 def gauss_newton(

@@ -1,7 +1,5 @@
 """The methods of `decompose`: the table of them, the search at one rank, and the rank if it is not given."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -521,7 +519,7 @@ def _raise_rank(
     generic = ranks.generic_rank(tensor.dim, tensor.order)
     upper = 2 * generic  # of any form [blekherman2015]
     if problem.field != "real":  # over R monomials may have a larger rank
-        upper = min(upper, ranks.monomials_bound(tensor))
+        upper = min(upper, sum(map(ranks.monomial_rank, tensor.exponents[tensor.coefficients != 0])))
     lower = min(rank_bound(tensor), upper)
     says_something = first.vectors.size <= TUNING.max_share * size
     is_near = says_something and first.residual <= TUNING.far and not first.is_diverging

@@ -270,11 +270,6 @@ def monomial_rank(exponents: Array) -> int:
     return prod(a + 1 for a in used[1:])
 
 
-def monomials_bound(tensor: SymmetricTensor) -> int:
-    """Return the sum of the ranks over C of the monomials of a form: at least the rank of the form."""
-    return sum(monomial_rank(row) for row in tensor.exponents[tensor.coefficients != 0])
-
-
 def coprime_points(tensor: SymmetricTensor, allow_complex: bool) -> Array | None:
     """Return the points of a least decomposition of a sum of coprime monomials, or None for other forms.
 

@@ -1,7 +1,5 @@
 """Terms sum_i s_i (a_i . x)^d: their canonical form, residual, derivatives and condition."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Protocol
 

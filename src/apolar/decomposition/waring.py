@@ -1,7 +1,5 @@
 """The result of a decomposition: weighted powers of linear forms, and what happened."""
 
-from __future__ import annotations
-
 import enum
 from dataclasses import dataclass, field
 from functools import cached_property

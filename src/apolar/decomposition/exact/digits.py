@@ -198,7 +198,10 @@ def move_terms(terms: MovingTerms, goal: Array) -> MovingTerms:
             continue
         near, denominators = Fraction(float(ratio.real)), range(TUNING.family_denominators)
         for value in dict.fromkeys(near.limit_denominator(2**k) for k in denominators):
-            moved = _move(terms, goal, (i, j), ratio, value)
+            moved: MovingTerms | None = terms
+            for share in np.linspace(0, 1, TUNING.family_steps + 1)[1:]:
+                held = value if share == 1 else ratio + share * (float(value) - ratio)
+                moved = moved and _correct(replace(moved, held={**terms.held, (i, j): held}), goal)
             if moved is not None:
                 terms = moved
                 break
@@ -208,17 +211,6 @@ def move_terms(terms: MovingTerms, goal: Array) -> MovingTerms:
             "Decompose the form with another seed."
         )
     return terms
-
-
-def _move(
-    terms: MovingTerms, goal: Array, place: tuple[int, int], start: complex, value: Fraction
-) -> MovingTerms | None:
-    """Return the terms with one ratio moved to a value and held, or None if they cannot follow."""
-    moved: MovingTerms | None = terms
-    for share in np.linspace(0, 1, TUNING.family_steps + 1)[1:]:
-        ratio = value if share == 1 else start + share * (float(value) - start)
-        moved = moved and _correct(replace(moved, held={**terms.held, place: ratio}), goal)
-    return moved
 
 
 def _correct(terms: MovingTerms, goal: Array) -> MovingTerms | None:

@@ -8,8 +8,6 @@ degree that vanish on all multiples of the kernel contain the evaluation at each
 of the multiplications by the variables.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """From terms in floating point to exact ones, by the kernel of the Hankel matrix or by more digits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """What is proved of a decomposition: uniqueness, exact terms near by, the least number of terms."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

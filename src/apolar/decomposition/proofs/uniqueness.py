@@ -18,6 +18,7 @@ Zariski's main theorem; the one found is isolated in it, as its tangents are ind
 [chiantini2014]. The kernels are those of all terms together, and do not depend on the weights.
 """
 
+from contextlib import suppress
 from functools import cached_property
 from itertools import combinations_with_replacement
 
@@ -87,8 +88,11 @@ def _family(points: Array, order: int) -> str | None:
     All components of the solutions of n equations in more than n unknowns have positive dimension, and so
     have all fibres of a map onto a set of fewer dimensions [alexander1995].
     """
-    rank = len(points)
-    dim = _essential_dim(points)
+    rank, dim = points.shape
+    if not np.iscomplexobj(points) and points.size <= TUNING.max_proof_terms:
+        # Without FLINT, the dimension of the span of the points is not proved.
+        with suppress(ImportError):
+            dim = int(modular.exact_matrix(points).rank())
     size = n_monomials(dim, order)
     if rank * dim > size:
         return f"{rank} points have {rank * dim} coordinates, more than the {size} coefficients of the tensor"
@@ -98,17 +102,6 @@ def _family(points: Array, order: int) -> str | None:
             "parameters (Alexander and Hirschowitz)"
         )
     return None
-
-
-def _essential_dim(points: Array) -> int:
-    """Return the dimension of the span of the points where it is proved, else that of the space."""
-    dim = points.shape[1]
-    if np.iscomplexobj(points) or points.size > TUNING.max_proof_terms:
-        return dim
-    try:
-        return int(modular.exact_matrix(points).rank())
-    except ImportError:
-        return dim
 
 
 class PowerRanks:
@@ -131,7 +124,9 @@ class PowerRanks:
         for degree in range(1, n_points + 1):
             if n_monomials(dim, degree) * n_points**2 > TUNING.proof_work:
                 return None
-            if n_monomials(dim, degree) >= n_points and self._rank(degree) == n_points:
+            if n_monomials(dim, degree) < n_points:
+                continue
+            if modular.rank(modular.power_values(self.points, degree)) == n_points:
                 return degree
         return None
 
@@ -159,9 +154,6 @@ class PowerRanks:
                     best = max(best, min(n_points, sum(both) - 1))
             self._kruskal[degree] = best
         return self._kruskal[degree]
-
-    def _rank(self, degree: int) -> int:
-        return modular.rank(modular.power_values(self.points, degree))
 
 
 def kruskal_criterion(ranks: PowerRanks, order: int) -> str | None:
