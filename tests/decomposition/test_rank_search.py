@@ -8,12 +8,7 @@ from apolar import Status, SymmetricTensor, decompose
 from apolar.decomposition import component_errors, ranks
 from apolar.decomposition.ranks import HankelSVD
 from apolar.tensor import n_monomials
-from problems import noisy, random_terms
-
-
-def generic_form(dim, order, seed):
-    return SymmetricTensor(order, dim, np.random.default_rng(seed).standard_normal(n_monomials(dim, order)))
-
+from problems import generic_form, noisy, random_terms
 
 # --- generic forms -----------------------------------------------------------------
 

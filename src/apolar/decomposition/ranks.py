@@ -233,10 +233,8 @@ def generic_rank(dim: int, order: int) -> int:
     >>> generic_rank(3, 4), generic_rank(3, 5)
     (6, 7)
     """
-    if order == 1:
-        return 1
-    if order == 2:
-        return dim
+    if order <= 2:
+        return dim if order == 2 else 1
     rank = -(-n_monomials(dim, order) // dim)
     defective = {(3, 4), (4, 4), (5, 4), (5, 3)}
     return rank + 1 if (dim, order) in defective else rank
@@ -297,21 +295,17 @@ def coprime_points(tensor: SymmetricTensor, allow_complex: bool) -> Array | None
         least = row[used[0]]
         if len(used) > 1 and least > 1 and not allow_complex:
             return None
-        coordinates = [_coordinates(int(row[i]) + 1, len(used) > 1 and least > 1) for i in used[1:]]
+        # The zeros x, at y = 1, of a polynomial of degree n in the apolar ideal of the monomial, y being the
+        # variable of the least exponent. In general the polynomial is x^n - y^n; where y^2 is in the ideal,
+        # any without x^(n-1) y: its zeros are real numbers that sum to zero.
+        coordinates: list[Array] = []
+        for n in row[used[1:]] + 1:
+            angles = np.pi * np.arange(n) / n
+            real = np.cos(angles + np.pi / (2 * n)) * (np.sqrt(2) if n == 2 else 1.0)
+            coordinates.append(np.exp(2j * angles) if least > 1 else real)
         for values in itertools.product(*coordinates):
             point = np.zeros(tensor.dim, dtype=np.result_type(float, *values))
             point[used[0]] = 1
             point[used[1:]] = values
             points.append(point)
     return unit_rows(np.array(points))
-
-
-def _coordinates(n: int, is_complex: bool) -> Array:
-    """Return the zeros x, at y = 1, of a polynomial of degree n in the apolar ideal of a monomial.
-
-    Here y is the variable of the least exponent. In general the polynomial is x^n - y^n; where y^2 is in the
-    ideal, any without x^(n-1) y: its zeros are real numbers that sum to zero.
-    """
-    if is_complex:
-        return np.exp(2j * np.pi * np.arange(n) / n)
-    return np.cos(np.pi * (np.arange(n) + 0.5) / n) * (np.sqrt(2) if n == 2 else 1.0)

@@ -1,6 +1,7 @@
 """From terms in floating point to exact ones, by the kernel of the Hankel matrix or by more digits."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, combinations
@@ -109,10 +110,10 @@ def _prove(
             "decompose the form again with another seed."
         )
     if not terms.are_isolated:
-        for bits in TUNING.float_bits:
-            exact = _recognise(to_balls(terms.points), bits, max_degree, target, order)[0]
-            if exact is not None:
-                return exact
+        floats = [(to_balls(terms.points), bits) for bits in TUNING.float_bits]
+        exact, _ = _recognise(floats, max_degree, target, order)
+        if exact is not None:
+            return exact
         if not move:
             raise ValueError(
                 "The terms are one of a continuous family, or too near to one to tell, and their numbers are "
@@ -121,16 +122,14 @@ def _prove(
                 "isolated."
             )
         terms = move_terms(terms, form.coefficients)
-    bits = min(TUNING.first_bits, max_bits)
-    while True:
-        points = refine_digits(terms, target, bits)
-        exact, unknown = _recognise(points, bits, max_degree, target, order)
-        if exact is not None:
-            return exact
-        if bits == max_bits:
-            break
-        bits = min(3 * bits, max_bits)
-    n_digits = round(bits / log2(10))
+    n_bits = [min(TUNING.first_bits, max_bits)]
+    while n_bits[-1] < max_bits:
+        n_bits.append(min(3 * n_bits[-1], max_bits))
+    refined = ((refine_digits(terms, target, bits), bits) for bits in n_bits)
+    exact, unknown = _recognise(refined, max_degree, target, order)
+    if exact is not None:
+        return exact
+    n_digits = round(max_bits / log2(10))
     if not unknown:
         raise ValueError(
             f"To {n_digits} digits the terms have simple numbers, but in exact arithmetic these do not sum "
@@ -153,10 +152,10 @@ def _as_they_look(terms: MovingTerms, tensor: SymmetricTensor, max_degree: int) 
     def is_sum(exact: ExactWaring) -> bool:
         return (exact.to_tensor() - tensor).norm() <= TUNING.exact_residual * tensor.norm()
 
-    for bits in TUNING.float_bits:
-        exact, unknown = _recognise(to_balls(terms.points), bits, max_degree, near, terms.order, is_sum)
-        if exact is not None:
-            return exact
+    floats = [(to_balls(terms.points), bits) for bits in TUNING.float_bits]
+    exact, unknown = _recognise(floats, max_degree, near, terms.order, is_sum)
+    if exact is not None:
+        return exact
     who = _name_terms(unknown, len(terms.weights))
     raise ValueError(
         f"The numbers of {who} are not recognised in floating point, "
@@ -166,25 +165,25 @@ def _as_they_look(terms: MovingTerms, tensor: SymmetricTensor, max_degree: int) 
 
 
 def _recognise(
-    forms: Any,
-    bits: int,
+    attempts: Iterable[tuple[Any, int]],
     max_degree: int,
     target: list[Any],
     order: int,
     is_sum: Callable[[ExactWaring], bool] | None = None,
 ) -> tuple[ExactWaring | None, list[int]]:
-    """Return exact terms with the sum that is wanted, or None, and which forms are not recognised."""
-    groups, unknown = _exact_forms(forms, bits, max_degree)
-    exact = None if unknown else solve_weights(groups, target, order)
-    if exact is None:
-        return None, unknown
-    try:
+    """Return exact terms with the sum that is wanted, or None, and which forms are not recognised.
+
+    The attempts are linear forms, each with the number of bits that are right.
+    """
+    unknown: list[int] = []
+    for forms, bits in attempts:
+        groups, unknown = _exact_forms(forms, bits, max_degree)
+        exact = None if unknown else solve_weights(groups, target, order)
         # From the terms alone, as they are given out, and not from the equations for the weights.
-        found = exact_sum(exact) == target if is_sum is None else is_sum(exact)
-    except ValueError:
-        found = False
-    exact = replace(exact, proved=is_sum is None)
-    return (exact.in_order_of(forms.astype(complex)) if found else None), []
+        with suppress(ValueError):
+            if exact and (exact_sum(exact) == target if is_sum is None else is_sum(exact)):
+                return replace(exact, proved=is_sum is None).in_order_of(forms.astype(complex)), []
+    return None, unknown
 
 
 # --- numbers of many digits as exact ones ---------------------------------------------------

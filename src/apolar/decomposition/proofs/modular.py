@@ -26,11 +26,12 @@ def residues(array: Array) -> IndexArray:
         # A square root of -1: 2 is not a square modulo this prime.
         root = pow(2, (PRIME - 1) // 4, PRIME)
         return (residues(array.real) + root * residues(array.imag)) % PRIME
-    mantissas, exponents = np.frexp(np.asarray(array, dtype=float))
-    integers = np.ldexp(mantissas, 53).astype(np.int64) % PRIME
-    distinct, where = np.unique(exponents - 53, return_inverse=True)
-    powers = np.array([pow(2, int(e), PRIME) for e in distinct], dtype=np.int64)
-    return integers * powers[where.reshape(np.shape(integers))] % PRIME
+
+    def residue(value: float) -> int:
+        numerator, denominator = float(value).as_integer_ratio()
+        return numerator * pow(denominator, -1, PRIME) % PRIME
+
+    return np.asarray(np.frompyfunc(residue, 1, 1)(array), dtype=np.int64)
 
 
 def power_values(points: IndexArray, degree: int) -> IndexArray:
