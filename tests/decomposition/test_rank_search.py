@@ -147,8 +147,6 @@ def test_a_term_of_the_size_of_rounding_is_not_determined():
     assert "The smallest term is no larger than" in waring.message
 
 
-
-
 @pytest.mark.parametrize(("sign", "distance"), [(1, 1e-3), (-1, 1e-2), (-1, 1e-3)])
 def test_a_close_pair_beside_other_terms_is_polished_to_rounding(sign, distance):
     # Condition up to 1e10, and more terms than variables.
@@ -241,5 +239,3 @@ def test_noise_alone_has_no_rank():
     waring = decompose(noise, random_state=0)
     assert waring.status is Status.RANK_NOT_SETTLED
     assert waring.rank_bounds == (78, 2 * ranks.generic_rank(12, 4))
-
-

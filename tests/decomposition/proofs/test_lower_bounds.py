@@ -59,8 +59,6 @@ def test_generic_forms_of_odd_order_have_better_bounds_than_those_of_hankel_matr
     assert certified_bound(tensor, 1e-12) == (bound, "the Koszul flattening")
 
 
-
-
 def test_bounds_hold_for_all_tensors_within_the_radius():
     tensor = SymmetricTensor.from_polynomial("x^4 + 0.1*y^4 + 0.01*z^4")
     assert [certified_bound(tensor, radius)[0] for radius in (1e-3, 0.02, 0.2, 2.0)] == [3, 2, 1, 0]

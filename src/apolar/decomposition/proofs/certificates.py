@@ -152,9 +152,8 @@ class Certificate:
         return words
 
 
-@dataclass(frozen=True, eq=False)
 class TensorAndTerms:
-    """A tensor and terms that are not zero, which are compared in balls, both times a power of two.
+    """A tensor and terms that are not zero, compared in balls of the precision at work.
 
     Attributes
     ----------
@@ -162,41 +161,28 @@ class TensorAndTerms:
     weights : ndarray, shape (rank,)
     points : ndarray, shape (rank, dim)
         In floating point, or as balls.
+    exact : tuple of Fraction or ndarray, shape (n_monomials,)
+        The coefficients as they were given, fractions, real or complex ones.
+    coefficients, balanced_weights : ndarray of balls
+        The T_a and the weights, both times a power of two with which the coefficients are near one.
+    size, residual : arb
+        The norms of the coefficients, and of what the sum of the terms lacks.
     """
 
-    tensor: SymmetricTensor
-    weights: Array
-    points: Any
+    def __init__(self, tensor: SymmetricTensor, weights: Array, points: Any) -> None:
+        self.tensor, self.weights, self.points = tensor, weights, points
+        self.exact: Any = tensor.exact_coefficients or tensor.coefficients
+        self.coefficients, self.balanced_weights, rest = self.in_balls()
+        # With these, the apolar norm is the Euclidean one.
+        roots = weighting_roots(tensor.dim, tensor.order)
+        self.size, self.residual = norm(roots * self.coefficients), norm(roots * rest)
 
-    @property
-    def exact(self) -> Any:
-        """The coefficients as they were given, fractions, real or complex ones."""
-        return self.tensor.exact_coefficients or self.tensor.coefficients
-
-    def balanced(self, values: Any) -> Any:
-        """Return coefficients or weights, as balls, times a power of two that makes the former about one."""
-        return to_balls(values) * flint.arb(2) ** -binary_exponent(self.tensor.coefficients)
-
-    @property
-    def coefficients(self) -> Any:
-        """The coefficients T_a, as balls of the precision at work."""
-        return self.balanced(self.exact)
-
-    @property
-    def balanced_weights(self) -> Any:
-        """The weights, as balls."""
-        return self.balanced(self.weights)
-
-    @property
-    def rest(self) -> Any:
-        """The coefficients less those of the sum of the terms, as balls."""
+    def in_balls(self) -> tuple[Any, Any, Any]:
+        """Return the coefficients, the weights, and what the sum of the terms lacks, with so many bits."""
+        unit = flint.arb(2) ** -binary_exponent(self.tensor.coefficients)
+        coefficients, weights = to_balls(self.exact) * unit, to_balls(self.weights) * unit
         powers = monomial_values(to_balls(self.points), self.tensor.order)
-        return self.coefficients - self.balanced_weights @ powers
-
-    @property
-    def roots(self) -> Any:
-        """What the coefficients are weighted with, as balls: the apolar norm is then the Euclidean one."""
-        return weighting_roots(self.tensor.dim, self.tensor.order)
+        return coefficients, weights, coefficients - weights @ powers
 
     def linearise(self) -> Linearisation | None:
         """Return the terms to first order, or None where they are dependent, or too many."""
@@ -204,10 +190,10 @@ class TensorAndTerms:
 
     def is_sum(self) -> bool:
         """Return whether the terms are proved to sum to the tensor: without rounding, with so many bits."""
-        if norm(self.rest) > TUNING.min_margin * norm(self.coefficients):
+        if self.residual > TUNING.min_margin * self.size:
             return False
         with flint.ctx.workprec(MAX_BITS):
-            return all(value == 0 for value in self.rest)
+            return all(value == 0 for value in self.in_balls()[2])
 
 
 def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, order: int) -> Certificate:
@@ -243,11 +229,11 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
         reason = "the tensor is too large" if is_too_large else "a term is zero"
         return replace(proved, nearby_by=reason, lower_bound_by=reason)
     compared = SymmetricTensor.from_waring(weights, points, order) if tensor is None else tensor
-    terms = TensorAndTerms(compared, weights, points)
     with flint.ctx.workprec(TUNING.first_bits):
+        terms = TensorAndTerms(compared, weights, points)
         linearised = terms.linearise() if len(weights) else None
         is_sum = terms.is_sum()
-        size, residual = norm(terms.roots * terms.coefficients), norm(terms.roots * terms.rest) * (not is_sum)
+        size, residual = terms.size, terms.residual * (not is_sum)
         rounding = float(np.finfo(float).eps) * size
         bound, bound_by = certified_bound(terms.coefficients, dim, order, residual.max(rounding))
         proved = replace(
@@ -324,9 +310,8 @@ def _by_newton(
     terms: TensorAndTerms, proved: Certificate, linearised: Linearisation, matrices: list[Flattening]
 ) -> tuple[Certificate, Flattening | None]:
     """Return what Newton's method proves of all tensors near by, and which flattening recognises sums."""
-    size, residual = norm(terms.roots * terms.coefficients), norm(terms.roots * terms.rest)
-    margin = max(2 * upper_end(residual / size), TUNING.min_margin)
-    distances = margin * size, residual
+    margin = max(2 * upper_end(terms.residual / terms.size), TUNING.min_margin)
+    distances = margin * terms.size, terms.residual
     displacement = linearised.displacement(sum(distances))
     by = "Kantorovich's bounds of Newton's method"
     if displacement is None:
@@ -350,9 +335,9 @@ def _by_refined_terms(terms: TensorAndTerms, proved: Certificate) -> Certificate
         return proved
     if not (terms.tensor.is_complex or np.iscomplexobj(terms.points) or np.iscomplexobj(terms.weights)):
         points = np.frompyfunc(lambda ball: ball.real, 1, 1)(points)
-    refined = replace(terms, points=points)
+    refined = TensorAndTerms(terms.tensor, terms.weights, points)
     linearised = refined.linearise()
-    displacement = linearised and linearised.displacement(norm(terms.roots * refined.rest))
+    displacement = linearised and linearised.displacement(refined.residual)
     if not displacement:
         return proved
     radius = displacement.radius + _largest_distance(points, terms.points)
