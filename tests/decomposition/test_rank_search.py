@@ -115,7 +115,7 @@ def test_small_terms_are_not_taken_for_noise(rank, seed):
     rng = np.random.default_rng(seed)
     points = rng.standard_normal((rank, 3))
     tensor = SymmetricTensor.from_waring(rng.standard_normal(rank), points, 4)
-    values = HankelSVD.of(tensor, 2).singular_values
+    values = HankelSVD(tensor, 2).singular_values
     assert ranks.noise_floor_rank(values) < rank  # they do look like noise
     waring = decompose(tensor, random_state=0)
     assert (waring.rank, waring.status) == (rank, Status.EXACT)
@@ -234,7 +234,7 @@ def test_noise_alone_has_no_rank():
     rng = np.random.default_rng(0)
     tensor = SymmetricTensor(4, 12, rng.standard_normal(n_monomials(12, 4)))
     noise = SymmetricTensor(4, 12, tensor.coefficients / np.sqrt(tensor.multinomials))
-    values = HankelSVD.of(noise, 2).singular_values
+    values = HankelSVD(noise, 2).singular_values
     assert ranks.noise_edge_rank(values) is None
     waring = decompose(noise, random_state=0)
     assert waring.status is Status.RANK_NOT_SETTLED

@@ -344,7 +344,7 @@ def decompose(
         # Threads in products of small matrices take up to seven times as long.
         is_small = len(form.coefficients) <= TUNING.one_thread_coefficients
         with one_blas_thread() if is_small else nullcontext():
-            flattening = HankelSVD.of(form, row_degree)
+            flattening = HankelSVD(form, row_degree)
             terms, source = search(
                 DecompositionProblem(
                     form, flattening, rank, field, refine, max_iter, n_starts, tol, deadline

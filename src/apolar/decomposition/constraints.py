@@ -133,7 +133,7 @@ def orthogonal(problem: DecompositionProblem, rng: np.random.Generator) -> tuple
     source : str
     """
     tensor = problem.tensor
-    by_variable = HankelSVD.of(tensor, 1)
+    by_variable = HankelSVD(tensor, 1)
     if problem.rank is not None:
         rank, source = resolve_rank(problem.rank, problem.flattening.singular_values)
         if rank > tensor.dim:

@@ -1,11 +1,8 @@
 """Singular values of Hankel matrices; rules, which map them to a rank; limits of the methods; known ranks."""
 
-from __future__ import annotations
-
 import itertools
 import numbers
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import comb, prod
 
 import numpy as np
@@ -22,9 +19,19 @@ RankRule = Callable[[Array], int]
 SEMICIRCLE_MEDIAN = 0.4040
 
 
-@dataclass(frozen=True, eq=False)
 class HankelSVD:
     """The singular value decomposition of a weighted Hankel matrix, U S R^t.
+
+    Weighted by the roots of the multinomial coefficients, the Hankel matrix is the flattening of the full
+    array on its distinct rows and columns: it has the same singular values, so that cutting it to a rank
+    does not depend on the coordinates.
+
+    Parameters
+    ----------
+    tensor : SymmetricTensor
+    row_degree : int
+    max_dense : int, default=1000
+        A larger matrix is first seen through random vectors.
 
     Attributes
     ----------
@@ -39,21 +46,8 @@ class HankelSVD:
         Transposed, not conjugated.
     """
 
-    dim: int
-    order: int
-    row_degree: int
-    left: Array
-    singular_values: Array
-    right: Array
-
-    @classmethod
-    def of(cls, tensor: SymmetricTensor, row_degree: int, *, max_dense: int = 1000) -> HankelSVD:
-        """Return that of a tensor; a matrix larger than `max_dense` is first seen through random vectors.
-
-        Weighted by the roots of the multinomial coefficients, the Hankel matrix is the flattening of the full
-        array on its distinct rows and columns: it has the same singular values, so that cutting it to a rank
-        does not depend on the coordinates.
-        """
+    def __init__(self, tensor: SymmetricTensor, row_degree: int, *, max_dense: int = 1000) -> None:
+        self.dim, self.order, self.row_degree = tensor.dim, tensor.order, row_degree
         column_degree = tensor.order - row_degree
         rows = np.sqrt(multinomials(tensor.dim, row_degree))
         columns = np.sqrt(multinomials(tensor.dim, column_degree))
@@ -61,7 +55,7 @@ class HankelSVD:
         matrix = rows[:, None] * entries * columns
         basis = range_basis(matrix) if min(matrix.shape) > max_dense else None
         core = matrix if basis is None else basis.conj().T @ matrix
-        if 2 * row_degree == tensor.order and not tensor.is_complex:
+        if row_degree == column_degree and not tensor.is_complex:
             # Symmetric: eigenvalues take a quarter of the time.
             signed, left = np.linalg.eigh(core if basis is None else core @ basis)
             by_size = np.argsort(-np.abs(signed), kind="stable")
@@ -72,8 +66,8 @@ class HankelSVD:
             left, values, transposed = svd(core)
             left, right = (left if basis is None else basis @ left), transposed.T
         k = numerical_rank(values)
-        all_values = np.pad(values, (0, min(matrix.shape) - len(values)))
-        return cls(tensor.dim, tensor.order, row_degree, left[:, :k], all_values, right[:, :k])
+        self.left, self.right = left[:, :k], right[:, :k]
+        self.singular_values = np.pad(values, (0, min(matrix.shape) - len(values)))
 
 
 def range_basis(matrix: Array, n_vectors: int = 128, n_probes: int = 4) -> Array | None:

@@ -132,7 +132,7 @@ def test_hankel_matrices_do_not_recognise_sums_of_cubes():
     # Cubics in three of five variables have the Hankel matrix of three cubes, and are not all sums of three.
     terms = random_terms(5, 3, 3, 0)
     tensor = terms.to_tensor()
-    linearised = Linearisation.of(to_balls(terms.weights), to_balls(terms.points), 3)
+    linearised = Linearisation(to_balls(terms.weights), to_balls(terms.points), 3)
     distances = flint.arb(1e-12), flint.arb(1e-14)
     displacement = linearised.displacement(sum(distances))
     recognised = [

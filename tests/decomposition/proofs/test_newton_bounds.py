@@ -1,7 +1,5 @@
 """Bounds of Newton's method where the truth is known: a bound that is weaker would prove something false."""
 
-from dataclasses import replace
-
 import flint
 import numpy as np
 import pytest
@@ -15,13 +13,11 @@ SIZES = np.linspace(0.01, 1, 200)
 
 def linearise_power(order, defect=0.0):
     """Return x^order in one variable, with an inverse of its derivative that is off by a defect."""
-    linearised = Linearisation.of(to_balls(np.ones(1)), to_balls(np.ones((1, 1))), order)
-    return replace(
-        linearised,
-        reach=linearised.reach * (1 - defect),
-        inverse_norm=linearised.inverse_norm * (1 - defect),
-        defect=linearised.defect + defect,
-    )
+    linearised = Linearisation(to_balls(np.ones(1)), to_balls(np.ones((1, 1))), order)
+    linearised.reach *= 1 - defect
+    linearised.inverse_norm *= 1 - defect
+    linearised.defect += defect
+    return linearised
 
 
 @pytest.mark.parametrize("defect", [0.0, 0.3])

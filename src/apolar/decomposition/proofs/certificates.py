@@ -186,7 +186,10 @@ class TensorAndTerms:
 
     def linearise(self) -> Linearisation | None:
         """Return the terms to first order, or None where they are dependent, or too many."""
-        return Linearisation.of(self.balanced_weights, to_balls(self.points), self.tensor.order)
+        try:
+            return Linearisation(self.balanced_weights, to_balls(self.points), self.tensor.order)
+        except np.linalg.LinAlgError:
+            return None
 
     def is_sum(self) -> bool:
         """Return whether the terms are proved to sum to the tensor: without rounding, with so many bits."""
