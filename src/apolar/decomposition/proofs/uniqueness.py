@@ -118,21 +118,16 @@ class PowerRanks:
         self._kruskal: dict[int, int] = {}
 
     @cached_property
-    def independent_from(self) -> int | None:
-        """The least degree whose powers are proved independent, as are those above; None if none is found."""
+    def independent_from(self) -> float:
+        """The least degree whose powers are proved independent, as are those above; infinite if none is."""
         n_points, dim = self.points.shape
         for degree in range(1, n_points + 1):
-            if n_monomials(dim, degree) * n_points**2 > TUNING.proof_work:
-                return None
-            if n_monomials(dim, degree) < n_points:
-                continue
-            if modular.rank(modular.power_values(self.points, degree)) == n_points:
+            n_powers = n_monomials(dim, degree)
+            if n_powers * n_points**2 > TUNING.proof_work:
+                break
+            if n_powers >= n_points and modular.rank(modular.power_values(self.points, degree)) == n_points:
                 return degree
-        return None
-
-    def independent(self, degree: int) -> bool:
-        """Return whether the powers of a degree are proved linearly independent."""
-        return self.independent_from is not None and self.independent_from <= degree
+        return np.inf
 
     def kruskal(self, degree: int) -> int:
         """Return a lower bound of the Kruskal rank: any so many powers of the degree are independent.
@@ -141,7 +136,7 @@ class PowerRanks:
         sum of those of v_i^a and v_i^b less one, up to the number of points [sidiropoulos2000].
         """
         n_points, dim = self.points.shape
-        if self.independent(degree):
+        if degree >= self.independent_from:
             return n_points
         if degree not in self._kruskal:
             best = 0
@@ -206,7 +201,7 @@ def base_locus_criterion(ranks: PowerRanks, order: int) -> str | None:
     """
     half = order // 2
     dim = ranks.points.shape[1]
-    if order % 2 or dim < 3 or not ranks.independent(half):
+    if order % 2 or dim < 3 or half < ranks.independent_from:
         return None
     size = n_monomials(dim, half)
     if size - len(ranks.points) < dim - 1 or len(ranks.points) * size**2 > TUNING.proof_work:
