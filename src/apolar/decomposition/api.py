@@ -16,7 +16,14 @@ from apolar.decomposition.constraints import CONSTRAINTS, check_constraint, drop
 from apolar.decomposition.implicit import decompose_rows, form_rows
 from apolar.decomposition.methods import METHODS, DecompositionProblem, rate, refine_terms
 from apolar.decomposition.ranks import HankelSVD, RankRule, numerical_rank, resolve_rank
-from apolar.decomposition.terms import Contractible, Terms, absorb_weights, is_diverging, relative_residual
+from apolar.decomposition.terms import (
+    Contractible,
+    Terms,
+    absorb_weights,
+    check_same_space,
+    is_diverging,
+    relative_residual,
+)
 from apolar.decomposition.tuning import TUNING
 from apolar.decomposition.waring import Status, Waring, to_waring
 from apolar.tensor import RowTensor, SymmetricTensor, as_tensor
@@ -188,11 +195,7 @@ def refine(
         raise TypeError(f"refine takes a Waring decomposition to start from; got {type(waring).__name__}.")
     max_iter = check_integer(max_iter, "max_iter", least=1)
     tol = positive_number(tol, "tol")
-    if (waring.order, waring.dim) != (tensor.order, tensor.dim):
-        raise ValueError(
-            f"The decomposition is of order {waring.order} in {waring.dim} variables, "
-            f"the tensor of order {tensor.order} in {tensor.dim}."
-        )
+    check_same_space(waring.order, waring.dim, tensor)
     if tensor.order < 2:
         raise ValueError("A tensor of order 1 is its own decomposition: nothing to refine.")
     if waring.rank == 0 or not np.all(np.linalg.norm(waring.points, axis=1) > 0):

@@ -34,6 +34,15 @@ class Contractible(Protocol):
         ...
 
 
+def check_same_space(order: int, dim: int, tensor: Contractible) -> None:
+    """Refuse terms of another order or dimension than those of a tensor."""
+    if (tensor.order, tensor.dim) != (order, dim):
+        raise ValueError(
+            f"The terms are of order {order} in {dim} variables; the tensor is of order {tensor.order} in "
+            f"{tensor.dim}."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Terms:
     """Terms sum_i s_i (a_i . x)^d, where they come from and how good they are.

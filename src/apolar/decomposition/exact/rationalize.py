@@ -25,6 +25,7 @@ from apolar.decomposition.exact.exact_waring import (
     solve_weights,
 )
 from apolar.decomposition.exact.hankel_kernel import linear_functions, prove_by_kernel
+from apolar.decomposition.terms import check_same_space
 from apolar.decomposition.tuning import TUNING
 from apolar.exceptions import join_names
 from apolar.tensor import SymmetricTensor, as_tensor
@@ -63,20 +64,16 @@ def rationalize(
     max_degree = check_integer(max_degree, "max_degree", least=1)
     max_digits = check_integer(max_digits, "max_digits", least=10)
     dim = points.shape[1]
-    form = None if tensor is None else as_tensor(tensor)
-    if form is not None and (form.order, form.dim) != (order, dim):
-        raise ValueError(
-            f"The terms are of order {order} in {dim} variables; the tensor is of order {form.order} in "
-            f"{form.dim}."
-        )
-    load_flint()
-    terms = MovingTerms.of(weights, points, order)
-    if form is None:
-        form = SymmetricTensor.from_waring(weights, points, order).real_if_close()
+    if tensor is None:
         # Terms of ones own: what they are exactly is not known.
+        form = SymmetricTensor.from_waring(weights, points, order).real_if_close()
         exact_form = None
     else:
+        form = as_tensor(tensor)
         exact_form = form.exact_coefficients
+        check_same_space(order, dim, form)
+    load_flint()
+    terms = MovingTerms.of(weights, points, order)
     if len(terms.weights) == 0:
         if np.any(form.coefficients):
             raise ValueError("The decomposition has no terms, and the tensor is not zero.")

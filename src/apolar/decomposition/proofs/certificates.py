@@ -26,7 +26,7 @@ from apolar.decomposition.proofs import modular
 from apolar.decomposition.proofs.flattenings import Flattening, certified_bound, flattenings
 from apolar.decomposition.proofs.newton import Linearisation, near_all_sums
 from apolar.decomposition.proofs.uniqueness import uniqueness
-from apolar.decomposition.terms import cluster_error
+from apolar.decomposition.terms import check_same_space, cluster_error
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.coefficients import MAX_BITS
@@ -215,11 +215,8 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
     certificate : Certificate
     """
     dim = points.shape[1]
-    if tensor is not None and (tensor.order, tensor.dim) != (order, dim):
-        raise ValueError(
-            f"The decomposition is of order {order} in {dim} variables, "
-            f"the tensor of order {tensor.order} in {tensor.dim}."
-        )
+    if tensor is not None:
+        check_same_space(order, dim, tensor)
     unique, unique_by = uniqueness(weights, points, order)
     proved = Certificate(len(weights), unique, unique_by)
     try:
