@@ -7,6 +7,7 @@ import numpy as np
 from apolar import SymmetricTensor, Waring
 from apolar.decomposition import component_errors
 from apolar.decomposition.tuning import TUNING
+from apolar.tensor import n_monomials
 
 
 def largest_error(weights, points, waring):
@@ -36,3 +37,8 @@ def noisy(tensor, noise, seed):
 def tune(monkeypatch, module, **values):
     """Change tuned numbers as one module of the decomposition sees them."""
     monkeypatch.setattr(f"apolar.decomposition.{module}.TUNING", replace(TUNING, **values))
+
+
+def generic_form(dim, order, seed=0):
+    """Return a form with random coefficients."""
+    return SymmetricTensor(order, dim, np.random.default_rng(seed).standard_normal(n_monomials(dim, order)))

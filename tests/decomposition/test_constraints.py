@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.decomposition.least_squares import gauss_newton
-from apolar.decomposition.terms import Terms
-from problems import largest_error, noisy, tune
+from problems import largest_error, noisy
 
 # Exact data: what rounding of the coefficients, times the condition of these random terms, leaves.
 EXACT = 1e-6
@@ -73,18 +71,6 @@ def test_a_tensor_without_nonnegative_terms_is_approximated():
 def test_forms_of_one_term_keep_their_positive_part(form, text):
     waring = apolar.decompose(form, constraint="nonnegative")
     assert waring.to_string(["x", "y", "z"][: waring.dim]) == text
-
-
-def test_matrix_free_steps_lead_where_dense_ones_do(monkeypatch):
-    weights, points = nonnegative_terms(6, 4, 1)
-    tensor = apolar.SymmetricTensor.from_waring(weights, points, 3)
-    start = Terms(np.random.default_rng(0).random((4, 6)), np.ones(4))
-    dense = gauss_newton(tensor, start, is_nonnegative=True)
-    tune(monkeypatch, "least_squares", dense_work=0, max_unknowns=0)
-    products = gauss_newton(tensor, start, is_nonnegative=True)
-    assert dense.converged
-    assert products.converged
-    assert dense.residual == pytest.approx(products.residual, rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize("rank", [None, "given"])

@@ -195,27 +195,6 @@ def test_the_formula_reads_back():
         )
 
 
-def test_condition_predicts_how_noise_moves_the_terms():
-    assert apolar.decompose("x^3 + y^3 + z^3").condition == pytest.approx(1)
-    # Two terms at a small angle: the worst change of the tensor moves them by `condition` times itself.
-    points = np.array([[1.0, 0.0, 0.0], [np.cos(0.2), np.sin(0.2), 0.0]])
-    exact = apolar.Waring([1.0, 1.0], points, 3)
-    tensor = exact.to_tensor()
-    ratios = []
-    for seed in range(40):
-        moved = apolar.decompose(noisy(tensor, 1e-7, seed), 2, random_state=0)
-        terms = [
-            apolar.SymmetricTensor.from_waring([1.0], [p], 3)
-            for p in moved.points * np.cbrt(moved.weights)[:, None]
-        ]
-        truth = [apolar.SymmetricTensor.from_waring([1.0], [p], 3) for p in points]
-        moves = min(np.hypot((terms[i] - truth[0]).norm(), (terms[1 - i] - truth[1]).norm()) for i in (0, 1))
-        ratios.append(moves / (1e-7 * tensor.norm()))
-    # To first order, and for noise in general position, less than the worst.
-    assert 0.1 * exact.condition < max(ratios) < 1.01 * exact.condition
-    assert exact.condition > 10
-
-
 def test_condition_is_the_same_dense_and_matrix_free(monkeypatch):
     points = random_terms(6, 5, 3)[1]
     waring = apolar.Waring(np.ones(5), points, 3)
@@ -228,6 +207,7 @@ def test_condition_is_the_same_dense_and_matrix_free(monkeypatch):
 
 
 def test_condition_of_points_that_nearly_coincide():
+    assert apolar.decompose("x^3 + y^3 + z^3").condition == pytest.approx(1)
     # For the points (1, e) and (1, -e) it is 1 / (2 sqrt(2) e^3) to leading order.
     close = apolar.Waring([1.0, 1.0], [[1, 1e-3], [1, -1e-3]], 3)
     assert close.condition == pytest.approx(3.5355e8, rel=1e-3)

@@ -127,26 +127,6 @@ def test_a_rule_for_the_rank_sees_the_projection():
     assert "projection" in W.rank_source
 
 
-def test_refine_takes_rows():
-    rows, _ = clusters(500, 10, 3, 0.3)
-    T = apolar.SymmetricTensor.from_rows(rows, None, 3)
-    start = apolar.decompose(T, 3, refine=False, random_state=0)
-    expected = apolar.refine(T.to_tensor(), start)
-    W = apolar.refine(T, start)
-    np.testing.assert_allclose(W.points, expected.points, atol=1e-7)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [({"rank": 0}, ValueError), ({"rank": 2.5}, TypeError), ({"rank": 2, "max_iter": 0}, ValueError),
-     ({"rank": 2, "tol": -1.0}, ValueError), ({"rank": 2, "method": "als"}, ValueError)],
-)  # fmt: skip
-def test_what_is_refused(arguments, error):
-    T = apolar.SymmetricTensor.from_rows(np.eye(40), None, 4)
-    with pytest.raises(error):
-        apolar.decompose(T, **arguments)
-
-
 def test_a_term_that_larger_noise_hides_is_found_where_the_noise_cancels():
     rng = np.random.default_rng(0)
     noise = np.zeros((200, 60))

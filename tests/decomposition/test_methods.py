@@ -6,6 +6,7 @@ import pytest
 import apolar
 from apolar._core.arrays import svd, unit_rows
 from apolar.decomposition import component_errors, pencil, ranks
+from apolar.decomposition.proofs.flattenings import hankel_flattening
 from apolar.decomposition.ranks import HankelSVD, range_basis
 from problems import largest_error, noisy, random_terms
 
@@ -169,19 +170,27 @@ def test_components_that_are_correlated_or_fill_the_space_are_found(dim, order, 
         assert np.abs(waring.points @ points.T).max(axis=0).min() > 1 - EXACT
 
 
+def test_singular_values_are_those_of_the_flattened_array():
+    tensor = apolar.SymmetricTensor(4, 3, np.random.default_rng(2).standard_normal(15))
+    flat = np.linalg.svd(tensor.to_dense().reshape(27, 3), compute_uv=False)
+    np.testing.assert_allclose(HankelSVD(tensor, 3).singular_values, flat)
+
+
 @pytest.mark.parametrize("order", [3, 4])
 def test_a_large_hankel_matrix_of_low_rank_is_seen_through_random_vectors(order, monkeypatch):
     weights, points = random_terms(14, 20, seed=1)
     tensor = apolar.SymmetricTensor.from_waring(weights, points, order)
-    whole = HankelSVD.of(tensor, 2)
+    whole = HankelSVD(tensor, 2)
     monkeypatch.setattr("apolar.decomposition.ranks.range_basis", lambda matrix: range_basis(matrix, 4))
-    sampled = HankelSVD.of(tensor, 2, max_dense=1)
+    sampled = HankelSVD(tensor, 2, max_dense=1)
     rounding = 1e-12 * whole.singular_values[0]
     np.testing.assert_allclose(sampled.singular_values, whole.singular_values, atol=rounding)
     reduced = sampled.left * sampled.singular_values[: sampled.left.shape[1]] @ sampled.right.T
-    np.testing.assert_allclose(reduced, apolar.tensor.weighted_hankel(tensor, 2), atol=1e-11 * tensor.norm())
+    np.testing.assert_allclose(
+        reduced, hankel_flattening(14, order, 2).matrix(tensor.coefficients), atol=1e-11 * tensor.norm()
+    )
     # With noise the rank is full, and nothing is left out.
-    full = HankelSVD.of(noisy(tensor, 1e-3, seed=0), 2, max_dense=1)
+    full = HankelSVD(noisy(tensor, 1e-3, seed=0), 2, max_dense=1)
     assert full.left.shape[1] == len(whole.singular_values)
 
 

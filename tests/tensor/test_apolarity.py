@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.tensor import weighted_hankel
 
 
 def test_apolar_product_is_the_frobenius_product():
@@ -24,10 +23,3 @@ def test_hankel_entries_are_coefficients_of_products():
         lookup = {tuple(e): c for e, c in zip(tensor.exponents, tensor.coefficients, strict=True)}
         expected = [[lookup[tuple(a + b)] for b in columns] for a in rows]
         np.testing.assert_array_equal(matrix, expected)
-
-
-def test_weighted_hankel_has_the_singular_values_of_the_flattening():
-    rng = np.random.default_rng(2)
-    tensor = apolar.SymmetricTensor(4, 3, rng.standard_normal(15))
-    flat = np.linalg.svd(tensor.to_dense().reshape(27, 3), compute_uv=False)
-    np.testing.assert_allclose(np.linalg.svd(weighted_hankel(tensor, 3), compute_uv=False), flat)

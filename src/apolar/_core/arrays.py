@@ -14,9 +14,7 @@ IndexArray = NDArray[np.intp]
 
 def working_dtype(*arrays: Array) -> np.dtype[Any]:
     """Return complex128 if any of the arrays is complex, float64 otherwise."""
-    if any(np.iscomplexobj(array) for array in arrays):
-        return np.dtype(np.complex128)
-    return np.dtype(np.float64)
+    return np.dtype(np.complex128 if any(map(np.iscomplexobj, arrays)) else np.float64)
 
 
 def unit_rows(vectors: Array) -> Array:

@@ -87,7 +87,7 @@ def check_fraction(value: Any, name: str) -> float:
 
 def one_of(value: Any, name: str, choices: tuple[Any, ...]) -> None:
     """Raise ValueError for a value that is not one of the choices."""
-    if not any(value is choice or value == choice for choice in choices):
+    if value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} must be one of {listed}; got {value!r}.")
 

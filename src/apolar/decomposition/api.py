@@ -14,10 +14,16 @@ from apolar._core.literals import Constraint, Field, Method
 from apolar._core.threads import one_blas_thread
 from apolar.decomposition.constraints import CONSTRAINTS, check_constraint, drop_zero_terms
 from apolar.decomposition.implicit import decompose_rows, form_rows
-from apolar.decomposition.methods import METHODS
-from apolar.decomposition.race import DecompositionProblem, rate, refine_terms
-from apolar.decomposition.ranks import HankelSVD, RankRule, middle_degree, numerical_rank, resolve_rank
-from apolar.decomposition.terms import Contractible, Terms, absorb_weights, relative_residual
+from apolar.decomposition.methods import METHODS, DecompositionProblem, rate, refine_terms
+from apolar.decomposition.ranks import HankelSVD, RankRule, numerical_rank, resolve_rank
+from apolar.decomposition.terms import (
+    Contractible,
+    Terms,
+    absorb_weights,
+    check_same_space,
+    is_diverging,
+    relative_residual,
+)
 from apolar.decomposition.tuning import TUNING
 from apolar.decomposition.waring import Status, Waring, to_waring
 from apolar.tensor import RowTensor, SymmetricTensor, as_tensor
@@ -189,35 +195,26 @@ def refine(
         raise TypeError(f"refine takes a Waring decomposition to start from; got {type(waring).__name__}.")
     max_iter = check_integer(max_iter, "max_iter", least=1)
     tol = positive_number(tol, "tol")
-    if (waring.order, waring.dim) != (tensor.order, tensor.dim):
-        raise ValueError(
-            f"The decomposition is of order {waring.order} in {waring.dim} variables, "
-            f"the tensor of order {tensor.order} in {tensor.dim}."
-        )
+    check_same_space(waring.order, waring.dim, tensor)
     if tensor.order < 2:
         raise ValueError("A tensor of order 1 is its own decomposition: nothing to refine.")
     if waring.rank == 0 or not np.all(np.linalg.norm(waring.points, axis=1) > 0):
         raise ValueError("The decomposition to refine has no terms, or a point that is zero.")
     if tensor.norm() == 0:
         raise ValueError("The tensor is zero: its decomposition has no terms.")
-    if not isinstance(tensor, SymmetricTensor):
-        return _refine_scaled(tensor, waring, method, max_iter, tol)
-    form, exponent = scale_to_unit(tensor)
-    start = replace(waring, weights=scaled_by_power(waring.weights, -exponent))
-    refined = replace(_refine_scaled(form, start, method, max_iter, tol), singular_values=np.zeros(0))
-    refined = scale_back(refined, exponent, form)
-    return replace(refined, singular_values=waring.singular_values, tensor=tensor)
-
-
-def _refine_scaled(tensor: Contractible, waring: Waring, method: str, max_iter: int, tol: float) -> Waring:
-    """Return the decomposition refined, all arguments checked."""
+    form, exponent = scale_to_unit(tensor) if isinstance(tensor, SymmetricTensor) else (tensor, 0)
+    norm = form.norm()
     # A term of weight zero would stay zero: it starts with a small weight in its direction.
-    weights = np.where(waring.weights == 0, TUNING.promising * tensor.norm(), waring.weights)
+    weights = scaled_by_power(waring.weights, -exponent)
+    weights = np.where(weights == 0, TUNING.promising * norm, weights)
     terms = Terms(*absorb_weights(weights, waring.points, waring.order), waring.method)
-    terms = refine_terms(tensor, terms, method=method, max_iter=max_iter, tol=tol)
-    if isinstance(tensor, SymmetricTensor):
-        terms = rate(tensor, terms)
-    refined = to_waring(terms, tensor.order, tensor.norm())
+    terms = refine_terms(form, terms, method=method, max_iter=max_iter, tol=tol)
+    if isinstance(form, SymmetricTensor):
+        refined = to_waring(rate(form, terms), form.order, norm, tensor=tensor)
+        refined = scale_back(refined, exponent, form) if exponent else refined
+    else:
+        terms = replace(terms, is_diverging=is_diverging(terms, form.order, norm))
+        refined = to_waring(terms, form.order, norm)
     return replace(refined, singular_values=waring.singular_values, rank_source=waring.rank_source)
 
 
@@ -333,7 +330,8 @@ def decompose(
         raise ValueError(f"The constraint {constraint!r} is about real tensors, and this one is complex.")
     if field == "real" and given.is_complex:
         raise ValueError("A complex tensor has no real decomposition: use the field 'complex' or 'auto'.")
-    row_degree = _check_row_degree(row_degree, method, given.order)
+    squarest = given.order - given.order // 2
+    row_degree = squarest if row_degree is None else _check_row_degree(row_degree, method, given.order)
     if not np.any(given.coefficients):
         no_terms = Waring(np.zeros(0), np.zeros((0, given.dim)), given.order, 0.0, Status.ZERO, method)
         return replace(no_terms, rank_source="the tensor is zero", tensor=given)
@@ -349,7 +347,7 @@ def decompose(
         # Threads in products of small matrices take up to seven times as long.
         is_small = len(form.coefficients) <= TUNING.one_thread_coefficients
         with one_blas_thread() if is_small else nullcontext():
-            flattening = HankelSVD.of(form, row_degree)
+            flattening = HankelSVD(form, row_degree)
             terms, source = search(
                 DecompositionProblem(
                     form, flattening, rank, field, refine, max_iter, n_starts, tol, deadline
@@ -359,15 +357,15 @@ def decompose(
         spectrum = flattening.singular_values
     if constraint is not None:
         terms, source = drop_zero_terms(constraint, form, terms, source)
-    waring = to_waring(terms, form.order, form.norm())
-    waring = replace(waring, singular_values=spectrum, rank_source=source, constraint=constraint)
-    return replace(scale_back(waring, exponent, form), tensor=given)
+    waring = to_waring(
+        terms, form.order, form.norm(), singular_values=spectrum, rank_source=source, constraint=constraint,
+        tensor=given,
+    )  # fmt: skip
+    return scale_back(waring, exponent, form) if exponent else waring
 
 
-def _check_row_degree(row_degree: int | None, method: str, order: int) -> int:
-    """Return the row degree of the Hankel matrix, by default that of the squarest."""
-    if row_degree is None:
-        return middle_degree(order)
+def _check_row_degree(row_degree: int, method: str, order: int) -> int:
+    """Return the row degree of the Hankel matrix that was asked for."""
     row_degree = check_integer(row_degree, "row_degree", least=1)
     if method != "pencil":
         raise ValueError("row_degree belongs to method='pencil'.")

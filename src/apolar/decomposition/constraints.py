@@ -1,7 +1,5 @@
 """Constrained decompositions: non-negative and orthogonal terms."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -10,8 +8,14 @@ import numpy as np
 from apolar._core.arrays import Array, svd, unit_rows
 from apolar._core.compiled import joint_rotation
 from apolar.decomposition.least_squares import gauss_newton, has_converged
-from apolar.decomposition.methods import auto_method
-from apolar.decomposition.race import DecompositionProblem, best_terms, compete, n_affordable, rate
+from apolar.decomposition.methods import (
+    DecompositionProblem,
+    auto_method,
+    best_terms,
+    compete,
+    n_affordable,
+    rate,
+)
 from apolar.decomposition.ranks import (
     HankelSVD,
     generic_rank,
@@ -129,7 +133,7 @@ def orthogonal(problem: DecompositionProblem, rng: np.random.Generator) -> tuple
     source : str
     """
     tensor = problem.tensor
-    by_variable = HankelSVD.of(tensor, 1)
+    by_variable = HankelSVD(tensor, 1)
     if problem.rank is not None:
         rank, source = resolve_rank(problem.rank, problem.flattening.singular_values)
         if rank > tensor.dim:
@@ -278,7 +282,7 @@ def drop_zero_terms(constraint: str, tensor: SymmetricTensor, terms: Terms, sour
     ValueError
         If all terms are zero: nothing that keeps the constraint is nearer to the tensor.
     """
-    kept = np.linalg.norm(terms.vectors, axis=1) ** tensor.order > TUNING.rounding * tensor.norm()
+    kept = terms.sizes(tensor.order) > TUNING.rounding * tensor.norm()
     if kept.all():
         return terms, source
     if not kept.any():

@@ -1,9 +1,8 @@
 """Decomposition of a sum of powers of data rows that is never formed [sherman2020]."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 from scipy.linalg import qr
@@ -12,7 +11,7 @@ from apolar._core.arrays import Array, unit_rows
 from apolar._core.range_finder import leading_eigenvectors
 from apolar.decomposition.least_squares import gauss_newton
 from apolar.decomposition.ranks import RankRule, power_method_limit
-from apolar.decomposition.terms import Terms, absorb_weights, canonical_terms
+from apolar.decomposition.terms import Terms, absorb_weights, canonical_terms, is_diverging
 from apolar.decomposition.tuning import TUNING
 from apolar.decomposition.waring import Status, Waring, to_waring
 from apolar.tensor import RowTensor, SymmetricTensor, n_monomials
@@ -67,7 +66,8 @@ def decompose_rows(
         refined = gauss_newton(tensor, terms, max_iter=max_iter, tol=max(tol, 1e-11), scale=scale)
         return replace(refined, history=())  # lacks the constant of the cost
 
-    n_columns = _max_columns(order)
+    # As many columns as a tensor of this order is formed in.
+    n_columns = next(m for m in count(2) if n_monomials(m + 1, order) > TUNING.formed_coefficients)
     _, directions = leading_eigenvectors(
         tensor.second_moment, tensor.dim, n_columns, rng, max_rounds=TUNING.row_rounds
     )
@@ -133,18 +133,8 @@ def largest_projection(
     return directions, projected
 
 
-def _max_columns(order: int) -> int:
-    """Return the number of columns up to which a tensor of this order is formed."""
-    columns = 2
-    while n_monomials(columns + 1, order) <= TUNING.formed_coefficients:
-        columns += 1
-    return columns
-
-
 def _lift(small: Waring, directions: Array) -> Waring:
     """Return the decomposition of a projected tensor in all columns."""
-    if small.rank == 0:
-        return replace(small, points=np.zeros((0, len(directions))))
     vectors, signs = absorb_weights(small.weights, small.points @ directions.T, small.order)
     weights, points = canonical_terms(vectors, signs, small.order)
     return replace(small, weights=weights, points=points, method=f"projection, {small.method}")
@@ -176,8 +166,9 @@ def _from_rows(
 def _assess(tensor: RowTensor, terms: Terms, rng: np.random.Generator) -> Waring:
     """Return terms as a decomposition in canonical form, with residual and status."""
     norm, residual, error = residual_of(tensor, terms, rng)
-    waring = to_waring(replace(terms, residual=residual), tensor.order, norm)
-    return replace(waring, residual_error=error)
+    terms = replace(terms, residual=residual)
+    terms = replace(terms, is_diverging=is_diverging(terms, tensor.order, norm))
+    return to_waring(terms, tensor.order, norm, residual_error=error)
 
 
 def _products(tensor: RowTensor, terms: Terms) -> tuple[float, float]:

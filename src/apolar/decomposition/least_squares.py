@@ -73,7 +73,9 @@ class TermsModel:
             self.residual = np.sqrt(tensor.multinomials) * rest
             self.cost = 0.5 * float(np.vdot(self.residual, self.residual).real)
             self.rounding = 1e-15 * self.cost + 1e-31
-            self.gradient = factors * _contract(rest, self.gram.conjugate, order, 1)
+            dim = tensor.dim
+            slices = rest[product_positions(dim, order - 1, 1)] * multinomials(dim, order - 1)[:, None]
+            self.gradient = factors * (monomial_values(self.gram.conjugate, order - 1) @ slices)
         else:
             contracted = tensor.contract_all(self.gram.conjugate, 1) / objective.scale
             values = np.einsum("ij,ij->i", contracted, self.gram.conjugate)
@@ -118,30 +120,19 @@ class TermsModel:
         # With more damping the normal equations have the digits that count.
         is_damped = damping >= np.sqrt(np.finfo(float).eps)
         if is_formed and not is_damped and len(self.residual) * len(where) ** 2 <= TUNING.dense_work:
-            step.flat[where] = self._accurate_solution(where, roots, damping)
+            jacobian = power_jacobian(self.vectors, self.objective.signs, self.objective.tensor.order)
+            columns = jacobian.reshape(len(self.residual), -1)[:, where] / roots
+            ridge = np.sqrt(damping) * np.eye(len(where))
+            target = np.concatenate([-self.residual, np.zeros(len(where))])
+            step.flat[where] = np.linalg.lstsq(np.vstack([columns, ridge]), target, rcond=1e-15)[0] / roots
         elif self.vectors.size <= TUNING.max_unknowns:
-            step.flat[where] = self._solution(where, roots, damping)
+            scaled = self.matrix[np.ix_(where, where)] / (roots[:, None] * roots)
+            solution = damped_solution(scaled, -self.gradient.ravel()[where] / roots, damping)
+            step.flat[where] = solution / roots
         else:
             accuracy = float(np.clip(np.sqrt(self.gradient_size), 1e-8, 0.1))
             step = self.gram.solve(-(self.free * self.gradient), damping, accuracy, 60, self.free)
         return np.maximum(self.vectors + step, 0) - self.vectors if self.objective.is_nonnegative else step
-
-    def _accurate_solution(self, where: Array, roots: Array, damping: float) -> Array:
-        jacobian = power_jacobian(self.vectors, self.objective.signs, self.objective.tensor.order)
-        columns = jacobian.reshape(len(self.residual), -1)[:, where] / roots
-        ridge = np.sqrt(damping) * np.eye(len(where))
-        target = np.concatenate([-self.residual, np.zeros(len(where))])
-        return np.asarray(np.linalg.lstsq(np.vstack([columns, ridge]), target, rcond=1e-15)[0] / roots)
-
-    def _solution(self, where: Array, roots: Array, damping: float) -> Array:
-        scaled = self.matrix[np.ix_(where, where)] / (roots[:, None] * roots)
-        target = -self.gradient.ravel()[where] / roots
-        while True:
-            try:
-                factor = cho_factor(scaled + damping * np.eye(len(where)), check_finite=False)
-                return np.asarray(cho_solve(factor, target, check_finite=False) / roots)
-            except (LinAlgError, ValueError):
-                damping = 4 * damping + 1e-14
 
     def decrease(self, step: Array, damping: float) -> float:
         """Return by how much the quadratic model says that a step lowers the cost."""
@@ -152,11 +143,14 @@ class TermsModel:
         return -float(np.sum(step * (self.gradient + 0.5 * image)))
 
 
-def _contract(coefficients: Array, points: Array, order: int, left: int) -> Array:
-    """Return the contractions of a tensor with powers of points, `left` slots open."""
-    filled, dim = order - left, points.shape[1]
-    where, counts = product_positions(dim, filled, left), multinomials(dim, filled)
-    return np.asarray(monomial_values(points, filled) @ (coefficients[where] * counts[:, None]))
+def damped_solution(matrix: Array, target: Array, damping: float) -> Array:
+    """Return the solution with a matrix of unit diagonal, damped as much as it takes to be positive."""
+    while True:
+        try:
+            factor = cho_factor(matrix + damping * np.eye(len(matrix)), check_finite=False)
+            return np.asarray(cho_solve(factor, target, check_finite=False))
+        except (LinAlgError, ValueError):
+            damping = 4 * damping + 1e-14
 
 
 def gauss_newton(
@@ -248,7 +242,7 @@ def penalised_descent(tensor: SymmetricTensor, terms: Terms) -> Terms:
 
 
 def polish(tensor: SymmetricTensor, terms: Terms) -> Terms:
-    """Return terms that are nearly exact after a few more steps.
+    """Return terms that are nearly exact, but not to rounding, after a few more steps.
 
     Exact terms reach rounding; terms that only have a limit, such as those of a form of border rank, do not.
     Where two points are close, damped steps creep along a narrow valley, out of which full steps lead, uphill
@@ -263,23 +257,20 @@ def polish(tensor: SymmetricTensor, terms: Terms) -> Terms:
     Returns
     -------
     terms : Terms
-        The same where no step makes the residual smaller, or where none is needed.
+        The same where no step makes the residual smaller.
     """
-    order, scale = tensor.order, tensor.norm()
-    sizes = np.linalg.norm(terms.vectors, axis=1) ** order
-    if not terms.residual < TUNING.nearly_exact or is_rounding(terms.residual, sizes, scale):
-        return terms
-    objective, largest = Objective(tensor, terms.signs, scale), 2.0 * np.sum(sizes)
+    order, norm = tensor.order, tensor.norm()
+    objective, largest = Objective(tensor, terms.signs, norm), 2.0 * terms.sizes(order).sum()
     model = TermsModel(objective, terms.vectors / objective.unit)
     model, _ = descend(model, max_iter=TUNING.short_run, tol=np.finfo(float).eps)
     before = np.nan
     for _ in range(TUNING.short_run):
         vectors = model.vectors * objective.unit
         residual = relative_residual(tensor, terms.signs, vectors)
-        sizes = np.linalg.norm(vectors, axis=1) ** order
-        if residual < terms.residual and np.sum(sizes) <= largest:
-            terms = replace(terms, vectors=vectors, residual=residual)
-            if is_rounding(residual, sizes, scale):
+        moved = replace(terms, vectors=vectors, residual=residual)
+        if residual < terms.residual and moved.sizes(order).sum() <= largest:
+            terms = moved
+            if is_rounding(terms, order, norm):
                 break
         if not residual < 1 or abs(residual - before) <= TUNING.promising * before:  # lost, or at a minimum
             break

@@ -4,7 +4,7 @@ import numpy as np
 
 from apolar._core.arrays import Array, unit_rows
 from apolar.decomposition.ranks import HankelSVD
-from apolar.decomposition.terms import absorb_weights
+from apolar.decomposition.terms import Terms, absorb_weights
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, hankel
 from apolar.tensor.monomials import monomial_values, multinomials, product_positions
@@ -64,8 +64,8 @@ def real_starts(points: Array) -> Array:
     return unit_rows(real)
 
 
-def fit_weights(tensor: SymmetricTensor, points: Array) -> tuple[Array, Array]:
-    """Return the vectors and signs of the best weights for some points.
+def fit_terms(tensor: SymmetricTensor, points: Array, method: str = "given") -> Terms:
+    """Return the terms of some points with the best weights.
 
     Solves T = sum_i w_i (xi_i . x)^d by least squares: on the coefficients for
     small tensors, which is more accurate, through the inner products
@@ -76,11 +76,12 @@ def fit_weights(tensor: SymmetricTensor, points: Array) -> tuple[Array, Array]:
     tensor : SymmetricTensor
     points : ndarray, shape (rank, dim)
         Of unit norm.
+    method : str
+        Where they come from.
 
     Returns
     -------
-    vectors : ndarray, shape (rank, dim)
-    signs : ndarray, shape (rank,)
+    terms : Terms
     """
     rank, n_coefficients = len(points), len(tensor.coefficients)
     if n_coefficients * rank**2 <= TUNING.dense_work:
@@ -90,7 +91,7 @@ def fit_weights(tensor: SymmetricTensor, points: Array) -> tuple[Array, Array]:
     else:
         gram = (points.conj() @ points.T) ** tensor.order
         weights = np.linalg.lstsq(gram, tensor(points.conj()), rcond=1e-14)[0]
-    return absorb_weights(weights, points, tensor.order)
+    return Terms(*absorb_weights(weights, points, tensor.order), method)
 
 
 def joint_eigenvalues(matrices: Array, rng: np.random.Generator, *, max_sweeps: int = 30) -> Array:
@@ -122,7 +123,8 @@ def joint_eigenvalues(matrices: Array, rng: np.random.Generator, *, max_sweeps: 
     if not np.linalg.cond(basis) < 1 / np.finfo(float).eps:
         raise np.linalg.LinAlgError("The pencil is singular.")
     stack = np.linalg.solve(basis[None], np.concatenate([first[None], matrices]) @ vectors)
-    error = _off_diagonal(stack)
+    off_diagonal = 1 - np.eye(matrices.shape[1])
+    error = np.linalg.norm(off_diagonal * stack)
     # What the rounding of a product of three matrices leaves.
     rounding = np.finfo(float).eps * matrices.shape[1] * np.linalg.norm(stack)
     for _ in range(max_sweeps):
@@ -130,17 +132,12 @@ def joint_eigenvalues(matrices: Array, rng: np.random.Generator, *, max_sweeps: 
             break
         left, right = _newton_sweep(stack)
         trial = left @ stack @ right
-        trial_error = _off_diagonal(trial)
+        trial_error = np.linalg.norm(off_diagonal * trial)
         if not trial_error < (1 - TUNING.promising) * error:
             break
         stack, error = trial, trial_error
     diagonals = np.einsum("kii->ik", stack)
     return diagonals[:, 1:] / diagonals[:, :1]
-
-
-def _off_diagonal(stack: Array) -> float:
-    diagonals = np.einsum("kii->ki", stack)
-    return float(np.sqrt(max(np.sum(np.abs(stack) ** 2) - np.sum(np.abs(diagonals) ** 2), 0.0)))
 
 
 def _newton_sweep(stack: Array) -> tuple[Array, Array]:

@@ -1,11 +1,8 @@
 """Singular values of Hankel matrices; rules, which map them to a rank; limits of the methods; known ranks."""
 
-from __future__ import annotations
-
 import itertools
 import numbers
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import comb, prod
 
 import numpy as np
@@ -13,7 +10,8 @@ import numpy as np
 from apolar._core.arrays import Array, svd, unit_rows
 from apolar._core.checks import check_integer, positive_number
 from apolar.decomposition.tuning import TUNING
-from apolar.tensor import SymmetricTensor, n_monomials, weighted_hankel
+from apolar.tensor import SymmetricTensor, n_monomials
+from apolar.tensor.monomials import multinomials, product_positions
 
 RankRule = Callable[[Array], int]
 """Takes the singular values, largest first, and returns the rank."""
@@ -21,9 +19,19 @@ RankRule = Callable[[Array], int]
 SEMICIRCLE_MEDIAN = 0.4040
 
 
-@dataclass(frozen=True, eq=False)
 class HankelSVD:
     """The singular value decomposition of a weighted Hankel matrix, U S R^t.
+
+    Weighted by the roots of the multinomial coefficients, the Hankel matrix is the flattening of the full
+    array on its distinct rows and columns: it has the same singular values, so that cutting it to a rank
+    does not depend on the coordinates.
+
+    Parameters
+    ----------
+    tensor : SymmetricTensor
+    row_degree : int
+    max_dense : int, default=1000
+        A larger matrix is first seen through random vectors.
 
     Attributes
     ----------
@@ -38,20 +46,16 @@ class HankelSVD:
         Transposed, not conjugated.
     """
 
-    dim: int
-    order: int
-    row_degree: int
-    left: Array
-    singular_values: Array
-    right: Array
-
-    @classmethod
-    def of(cls, tensor: SymmetricTensor, row_degree: int, *, max_dense: int = 1000) -> HankelSVD:
-        """Return that of a tensor; a matrix larger than `max_dense` is first seen through random vectors."""
-        matrix = weighted_hankel(tensor, row_degree)
+    def __init__(self, tensor: SymmetricTensor, row_degree: int, *, max_dense: int = 1000) -> None:
+        self.dim, self.order, self.row_degree = tensor.dim, tensor.order, row_degree
+        column_degree = tensor.order - row_degree
+        rows = np.sqrt(multinomials(tensor.dim, row_degree))
+        columns = np.sqrt(multinomials(tensor.dim, column_degree))
+        entries = tensor.coefficients[product_positions(tensor.dim, row_degree, column_degree)]
+        matrix = rows[:, None] * entries * columns
         basis = range_basis(matrix) if min(matrix.shape) > max_dense else None
         core = matrix if basis is None else basis.conj().T @ matrix
-        if 2 * row_degree == tensor.order and not tensor.is_complex:
+        if row_degree == column_degree and not tensor.is_complex:
             # Symmetric: eigenvalues take a quarter of the time.
             signed, left = np.linalg.eigh(core if basis is None else core @ basis)
             by_size = np.argsort(-np.abs(signed), kind="stable")
@@ -62,13 +66,8 @@ class HankelSVD:
             left, values, transposed = svd(core)
             left, right = (left if basis is None else basis @ left), transposed.T
         k = numerical_rank(values)
-        all_values = np.pad(values, (0, min(matrix.shape) - len(values)))
-        return cls(tensor.dim, tensor.order, row_degree, left[:, :k], all_values, right[:, :k])
-
-
-def middle_degree(order: int) -> int:
-    """Return the row degree of the squarest flattening, ceil(order / 2)."""
-    return order - order // 2
+        self.left, self.right = left[:, :k], right[:, :k]
+        self.singular_values = np.pad(values, (0, min(matrix.shape) - len(values)))
 
 
 def range_basis(matrix: Array, n_vectors: int = 128, n_probes: int = 4) -> Array | None:
@@ -228,23 +227,11 @@ def generic_rank(dim: int, order: int) -> int:
     >>> generic_rank(3, 4), generic_rank(3, 5)
     (6, 7)
     """
-    if order == 1:
-        return 1
-    if order == 2:
-        return dim
+    if order <= 2:
+        return dim if order == 2 else 1
     rank = -(-n_monomials(dim, order) // dim)
     defective = {(3, 4), (4, 4), (5, 4), (5, 3)}
     return rank + 1 if (dim, order) in defective else rank
-
-
-def hankel_bound(tensor: SymmetricTensor) -> int:
-    """Return the largest numerical rank of the tensor's Hankel matrices: at most the rank of the tensor.
-
-    Mostly that of the squarest one, but not always in many variables.
-    """
-    degrees = range(1, tensor.order // 2 + 1)
-    matrices = (weighted_hankel(tensor, degree) for degree in degrees)
-    return max(numerical_rank(svd(matrix)[1]) for matrix in matrices)
 
 
 def pencil_limit(dim: int, order: int, row_degree: int) -> int:
@@ -275,11 +262,6 @@ def monomial_rank(exponents: Array) -> int:
     return prod(a + 1 for a in used[1:])
 
 
-def monomials_bound(tensor: SymmetricTensor) -> int:
-    """Return the sum of the ranks over C of the monomials of a form: at least the rank of the form."""
-    return sum(monomial_rank(row) for row in tensor.exponents[tensor.coefficients != 0])
-
-
 def coprime_points(tensor: SymmetricTensor, allow_complex: bool) -> Array | None:
     """Return the points of a least decomposition of a sum of coprime monomials, or None for other forms.
 
@@ -307,21 +289,17 @@ def coprime_points(tensor: SymmetricTensor, allow_complex: bool) -> Array | None
         least = row[used[0]]
         if len(used) > 1 and least > 1 and not allow_complex:
             return None
-        coordinates = [_coordinates(int(row[i]) + 1, len(used) > 1 and least > 1) for i in used[1:]]
+        # The zeros x, at y = 1, of a polynomial of degree n in the apolar ideal of the monomial, y being the
+        # variable of the least exponent. In general the polynomial is x^n - y^n; where y^2 is in the ideal,
+        # any without x^(n-1) y: its zeros are real numbers that sum to zero.
+        coordinates: list[Array] = []
+        for n in row[used[1:]] + 1:
+            angles = np.pi * np.arange(n) / n
+            real = np.cos(angles + np.pi / (2 * n)) * (np.sqrt(2) if n == 2 else 1.0)
+            coordinates.append(np.exp(2j * angles) if least > 1 else real)
         for values in itertools.product(*coordinates):
             point = np.zeros(tensor.dim, dtype=np.result_type(float, *values))
             point[used[0]] = 1
             point[used[1:]] = values
             points.append(point)
     return unit_rows(np.array(points))
-
-
-def _coordinates(n: int, is_complex: bool) -> Array:
-    """Return the zeros x, at y = 1, of a polynomial of degree n in the apolar ideal of a monomial.
-
-    Here y is the variable of the least exponent. In general the polynomial is x^n - y^n; where y^2 is in the
-    ideal, any without x^(n-1) y: its zeros are real numbers that sum to zero.
-    """
-    if is_complex:
-        return np.exp(2j * np.pi * np.arange(n) / n)
-    return np.cos(np.pi * (np.arange(n) + 0.5) / n) * (np.sqrt(2) if n == 2 else 1.0)

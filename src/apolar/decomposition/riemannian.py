@@ -58,7 +58,9 @@ class ManifoldPoint:
         pulls = (self.inner ** (self.order - 1) * weights) @ self.vectors - self.contracted
         by_vector = self.order * weights[:, None] * pulls
         self.by_unit = _packed(by_vector) if self.is_complex else by_vector
-        self.tangents = _tangent_basis(units)
+        # Of each sphere, an orthonormal basis of what is orthogonal to the unit vector.
+        across = np.linalg.qr(units[:, :, None], mode="complete")[0][:, :, 1:]
+        self.tangents = block_diag(np.eye(len(units)), *across)
         by_weight = powers @ weights - values
         self.gradient = self.tangents.T @ np.concatenate([by_weight, self.by_unit.ravel()])
         along = self.gradient[len(weights) :].reshape(len(weights), -1)
@@ -131,20 +133,6 @@ class ManifoldPoint:
         return ManifoldPoint(self.tensor, self.weights + by_weight, units)
 
 
-def _tangent_basis(units: Array) -> Array:
-    """Return an orthonormal basis of the space tangent to weights and unit vectors.
-
-    On each sphere the columns of the Householder reflection that sends the first axis to the unit vector, but
-    for the first.
-    """
-    rank, n = units.shape
-    mirrors = units.copy()
-    mirrors[:, 0] += np.where(units[:, 0] < 0, -1.0, 1.0)
-    squares = np.einsum("ij,ij->i", mirrors, mirrors)
-    reflections = np.eye(n) - 2 * np.einsum("ip,iq->ipq", mirrors / squares[:, None], mirrors)
-    return np.asarray(block_diag(np.eye(rank), *reflections[:, :, 1:]))
-
-
 def _packed(vectors: Array) -> Array:
     """Return the real and imaginary parts of vectors side by side."""
     return np.concatenate([vectors.real, vectors.imag], axis=1)
@@ -172,8 +160,7 @@ def newton(tensor: Contractible, terms: Terms, *, max_iter: int = 100, tol: floa
         With the iterations before these.
     """
     norm, rounding = tensor.norm(), TUNING.rounding * tensor.norm() ** 2
-    weights = terms.signs * np.linalg.norm(terms.vectors, axis=1) ** tensor.order
-    point = ManifoldPoint.of(tensor, weights, unit_rows(terms.vectors))
+    point = ManifoldPoint.of(tensor, terms.signs * terms.sizes(tensor.order), unit_rows(terms.vectors))
     largest_radius = norm / 2
     first_radius = float(np.sqrt(tensor.order / terms.rank * np.sum(point.weights**2))) / 10
     radius = min(first_radius, largest_radius)

@@ -1,7 +1,5 @@
 """Terms sum_i s_i (a_i . x)^d: their canonical form, residual, derivatives and condition."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,7 +9,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from apolar._core.arrays import Array, unit_rows
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, n_monomials
-from apolar.tensor.monomials import exponents, monomial_values, multinomials, product_positions
+from apolar.tensor.monomials import monomial_values, multinomials, power_derivatives, sum_of_powers
 
 
 class Contractible(Protocol):
@@ -34,6 +32,15 @@ class Contractible(Protocol):
     def contract_all(self, points: Array, left: int) -> Array:
         """Return T(v, ..., v, .) with `left` slots open, in compact form, for many points."""
         ...
+
+
+def check_same_space(order: int, dim: int, tensor: Contractible) -> None:
+    """Refuse terms of another order or dimension than those of a tensor."""
+    if (tensor.order, tensor.dim) != (order, dim):
+        raise ValueError(
+            f"The terms are of order {order} in {dim} variables; the tensor is of order {tensor.order} in "
+            f"{tensor.dim}."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +91,10 @@ class Terms:
     def is_complex(self) -> bool:
         """Whether the vectors are complex."""
         return bool(np.iscomplexobj(self.vectors))
+
+    def sizes(self, order: int) -> Array:
+        """Return the norms of the terms, shape (rank,)."""
+        return np.asarray(np.linalg.norm(self.vectors, axis=1) ** order)
 
     @property
     def is_exact(self) -> bool:
@@ -145,11 +156,11 @@ def absorb_weights(weights: Array, points: Array, order: int) -> tuple[Array, Ar
 
 def relative_residual(tensor: SymmetricTensor, weights: Array, points: Array) -> float:
     """Return |T - W| / |T| of a tensor of moderate size, from the coefficients: as accurate as rounding."""
-    try:
-        difference = tensor - SymmetricTensor.from_waring(weights, points, tensor.order)
-    except ValueError:  # terms so large that their sum overflows
-        return float("inf")
-    return difference.norm() / tensor.norm()
+    with np.errstate(over="ignore", invalid="ignore"):
+        rest = sum_of_powers(weights, points, tensor.order) - tensor.coefficients
+        residual = float(np.sqrt(tensor.multinomials @ np.abs(rest) ** 2)) / tensor.norm()
+    # Terms may be so large that their sum overflows.
+    return residual if np.isfinite(residual) else float("inf")
 
 
 def power_jacobian(vectors: Array, signs: Array, order: int) -> Array:
@@ -160,22 +171,15 @@ def power_jacobian(vectors: Array, signs: Array, order: int) -> Array:
     vectors : ndarray, shape (rank, dim)
     signs : ndarray, shape (rank,)
     order : int
-        At least 2.
 
     Returns
     -------
     jacobian : ndarray, shape (n_monomials(dim, order), rank, dim)
     """
     dim = vectors.shape[1]
-    roots = np.sqrt(multinomials(dim, order))
-    lower = (signs[:, None] * monomial_values(vectors, order - 1)).T
-    where = product_positions(dim, order - 1, 1)
-    powers = exponents(dim, order - 1) + 1
-    jacobian = np.zeros((len(roots), *vectors.shape), dtype=vectors.dtype)
-    for p in range(dim):
-        rows = where[:, p]
-        jacobian[rows, :, p] = (roots[rows] * powers[:, p])[:, None] * lower
-    return jacobian
+    lower = signs[:, None] * monomial_values(vectors, order - 1)
+    derivatives = power_derivatives(lower, dim, order) * np.sqrt(multinomials(dim, order))
+    return derivatives.transpose(2, 0, 1)
 
 
 class TangentGram:
@@ -256,18 +260,6 @@ class TangentGram:
         x, _ = cg(operator, b.ravel(), rtol=rtol, maxiter=max_iter, M=preconditioner)
         return np.asarray(x.reshape(shape))
 
-    # --- with the columns of each term made orthonormal (unit vectors only) ----
-
-    def _unnormalised(self, x: Array) -> Array:
-        """Return x with its part along a_i times d, and the part across times sqrt(d)."""
-        along = np.einsum("ij,ij->i", self.conjugate, x)[:, None] * self.vectors
-        return along * self.order + (x - along) * np.sqrt(self.order)
-
-    def normalised_solve(self, x: Array, rtol: float) -> Array:
-        """Return the solution with the Gram matrix of Terracini's matrix."""
-        solution = self.solve(self._unnormalised(x), damping=1e-14, rtol=rtol, max_iter=1000)
-        return self._unnormalised(solution)
-
 
 def condition_number(points: Array, order: int) -> float:
     """Return the condition number of a Waring decomposition.
@@ -312,60 +304,41 @@ def condition_estimate(vectors: Array, order: int, rtol: float) -> float:
 
     It ends when a step changes it by less than `rtol`: by a tenth, it is mostly within a factor of two.
     """
-    gram = TangentGram(unit_rows(vectors), np.ones(len(vectors)), order)
+    units = unit_rows(vectors)
+    gram = TangentGram(units, np.ones(len(units)), order)
+
+    def scale(x: Array) -> Array:
+        """Return x with its part along each unit vector times d, and the part across times sqrt(d)."""
+        along = np.einsum("ij,ij->i", gram.conjugate, x)[:, None] * units
+        return along * order + (x - along) * np.sqrt(order)
+
     x = np.random.default_rng(0).standard_normal(vectors.shape).astype(vectors.dtype)
     growth, before = 1.0, 0.0
     for _ in range(100):
         if abs(growth - before) <= rtol * growth:
             break
-        x = gram.normalised_solve(x / np.linalg.norm(x), 0.1 * rtol)
+        # A solution with the Gram matrix of Terracini's matrix.
+        x = scale(gram.solve(scale(x / np.linalg.norm(x)), damping=1e-14, rtol=0.1 * rtol, max_iter=1000))
         growth, before = float(np.linalg.norm(x)), growth
     return float(np.sqrt(max(growth, 1.0)))
 
 
-def cluster_condition(points: Array, order: int) -> tuple[float, Array]:
-    """Return the condition number of a decomposition with points close together, and those points.
+def cluster_error(
+    weights: Array, points: Array, order: int, residual: float, norm: float
+) -> tuple[float, float, int]:
+    """Return by how much terms whose points are close together may be off, relative to their size.
 
+    To first order and at worst: the condition number times what is not known
+    of the tensor, which is its residual and at least the rounding of the terms.
     Where terms belong to a continuous family the condition number is infinite whether points are close or
     not: it is then that of the closest pair alone, a lower bound.
 
     Parameters
     ----------
-    points : ndarray, shape (rank, dim)
-    order : int
-        At least 3, so that two terms are determined by their sum.
-
-    Returns
-    -------
-    condition : float
-        1 where no two points are close.
-    close : ndarray of int
-        The points that are close to another.
-    """
-    units = unit_rows(points)
-    cosines = np.abs(np.triu(units.conj() @ units.T, 1))
-    pairs = np.argwhere(cosines**order > TUNING.parallel_cosine)
-    if len(pairs) == 0:
-        return 1.0, np.zeros(0, dtype=int)
-    condition = condition_number(units, order)
-    if np.isinf(condition):
-        closest = np.unravel_index(np.argmax(cosines), cosines.shape)
-        condition = condition_number(units[list(closest)], order)
-    return condition, np.unique(pairs)
-
-
-def cluster_error(weights: Array, points: Array, order: int, residual: float, norm: float) -> float:
-    """Return by how much terms whose points are close together may be off, relative to their size.
-
-    To first order and at worst: the condition number times what is not known
-    of the tensor, which is its residual and at least the rounding of the terms.
-
-    Parameters
-    ----------
     weights : ndarray, shape (rank,)
     points : ndarray, shape (rank, dim)
-        Of unit norm.
     order : int
+        Below 3, two terms are not determined by their sum, and no points count as close.
     residual : float
         Relative to the norm.
     norm : float
@@ -375,12 +348,23 @@ def cluster_error(weights: Array, points: Array, order: int, residual: float, no
     -------
     error : float
         0 where no two points are close.
+    condition : float
+        1 where no two points are close.
+    n_close : int
+        The number of points that are close to another.
     """
-    if order < 3 or len(weights) < 2:
-        return 0.0
-    condition, close = cluster_condition(points, order)
-    least = float(np.abs(weights[close]).min(initial=np.inf))
-    return condition * unknown_size(weights, residual, norm) / least if least > 0 else float("inf")
+    units = unit_rows(points)
+    cosines = np.abs(np.triu(units.conj() @ units.T, 1))
+    close = np.unique(np.argwhere(cosines**order > TUNING.parallel_cosine))
+    if order < 3 or len(close) == 0:
+        return 0.0, 1.0, 0
+    condition = condition_number(units, order)
+    if np.isinf(condition):
+        closest = np.unravel_index(np.argmax(cosines), cosines.shape)
+        condition = condition_number(units[list(closest)], order)
+    least = float(np.abs(weights[close]).min())
+    error = condition * unknown_size(weights, residual, norm) / least if least > 0 else float("inf")
+    return error, condition, len(close)
 
 
 def unknown_size(weights: Array, residual: float, norm: float) -> float:
@@ -388,9 +372,9 @@ def unknown_size(weights: Array, residual: float, norm: float) -> float:
     return max(residual * norm, float(np.finfo(float).eps * np.abs(weights).sum()))
 
 
-def is_rounding(residual: float, sizes: Array, norm: float) -> bool:
-    """Return whether a relative residual is what rounding leaves of terms of these sizes."""
-    return bool(residual <= TUNING.rounding * np.sum(sizes) / norm)
+def is_rounding(terms: Terms, order: int, norm: float) -> bool:
+    """Return whether the residual of terms is what rounding leaves of terms of their sizes."""
+    return bool(terms.residual <= TUNING.rounding * terms.sizes(order).sum() / norm)
 
 
 def is_diverging(terms: Terms, order: int, norm: float) -> bool:
@@ -408,7 +392,7 @@ def is_diverging(terms: Terms, order: int, norm: float) -> bool:
     norm : float
         Of the tensor.
     """
-    sizes, residual = np.linalg.norm(terms.vectors, axis=1) ** order, terms.residual
+    sizes, residual = terms.sizes(order), terms.residual
     largest = float(sizes.max()) / norm
     # Terms this large have more rounding than the residual of an exact decomposition: a smaller one is luck.
     if not largest * np.finfo(float).eps <= TUNING.exact_residual:
@@ -424,7 +408,7 @@ def is_diverging(terms: Terms, order: int, norm: float) -> bool:
     # Near a double point the residual falls like 1/s^2. To first order, terms there may be off by 0.7 times
     # their size, however near they come; exact terms have been polished, and are off by much less.
     if residual < TUNING.nearly_exact:
-        return cluster_error(sizes, units, order, residual, norm) >= TUNING.undetermined
+        return cluster_error(sizes, units, order, residual, norm)[0] >= TUNING.undetermined
     # On the way there: two large terms, nearly the same, of opposite sign. The gradient is then about
     # residual^2 / size, however small; a gradient much below that is the gradient near a minimum.
     slowest = float(np.clip(0.1 * residual**2 / max(largest, 1.0), 1e-12, 1e-9))

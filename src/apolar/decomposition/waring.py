@@ -1,7 +1,5 @@
 """The result of a decomposition: weighted powers of linear forms, and what happened."""
 
-from __future__ import annotations
-
 import enum
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,17 +8,15 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from apolar._core.arrays import Array, frozen, unit_rows
+from apolar._core.arrays import Array, frozen
 from apolar._core.checks import check_integer, numeric_array
 from apolar.decomposition.exact import ExactWaring, rationalize
 from apolar.decomposition.proofs import Certificate, certificate
 from apolar.decomposition.terms import (
     Terms,
     canonical_terms,
-    cluster_condition,
     cluster_error,
     condition_number,
-    is_diverging,
     is_rounding,
     unknown_size,
 )
@@ -150,13 +146,14 @@ class Waring(Printed):
         """What happened and what to do, in words."""
         text = self.status.value
         if self.status is Status.ILL_CONDITIONED:
-            condition, close = cluster_condition(self.points, self.order)
             norm = self.to_tensor().norm()
-            error = cluster_error(self.weights, self.points, self.order, self.residual, norm)
+            error, condition, n_close = cluster_error(
+                self.weights, self.points, self.order, self.residual, norm
+            )
             text += (
-                f" The condition number is {_in_words(condition)}: {len(close)} terms may be off by "
+                f" The condition number is {_in_words(condition)}: {n_close} terms may be off by "
                 f"{_in_words(error)} times their size."
-                if len(close)
+                if n_close
                 else " The smallest term is no larger than the rounding of the others."
             )
         if self.status is Status.APPROXIMATE and self.constraint is not None:
@@ -299,8 +296,8 @@ def _in_words(number: float) -> str:
     return "beyond 1e15" if number > 1e15 else f"{number:.1e}"
 
 
-def to_waring(terms: Terms, order: int, norm: float) -> Waring:
-    """Return terms as a decomposition in canonical form, with their status for a tensor of that norm."""
+def to_waring(terms: Terms, order: int, norm: float, **known: Any) -> Waring:
+    """Return rated terms as a decomposition in canonical form, with their status."""
     weights, points = canonical_terms(terms.vectors, terms.signs, order)
     return Waring(
         weights,
@@ -312,6 +309,7 @@ def to_waring(terms: Terms, order: int, norm: float) -> Waring:
         n_iter=terms.n_iter,
         history=terms.history,
         rank_bounds=terms.rank_bounds,
+        **known,
     )
 
 
@@ -321,16 +319,16 @@ def verdict(terms: Terms, order: int, norm: float) -> Status:
         return Status.UNREFINED
     if not terms.is_settled:
         return Status.RANK_NOT_SETTLED
-    if is_diverging(terms, order, norm):
+    if terms.is_diverging:
         return Status.DIVERGING
     if terms.residual <= TUNING.exact_residual:
-        sizes = np.linalg.norm(terms.vectors, axis=1) ** order
+        sizes = terms.sizes(order)
         # Any term will do where the smallest is no larger than what is not known of the tensor.
         is_lost = unknown_size(sizes, terms.residual, norm) >= TUNING.undetermined * sizes.min(initial=np.inf)
-        error = cluster_error(sizes, unit_rows(terms.vectors), order, terms.residual, norm)
+        error = cluster_error(sizes, terms.vectors, order, terms.residual, norm)[0]
         if is_lost or error >= TUNING.undetermined:
             return Status.ILL_CONDITIONED
-        if is_rounding(terms.residual, sizes, norm):
+        if is_rounding(terms, order, norm):
             return Status.EXACT
     return Status.APPROXIMATE if terms.converged else Status.NOT_CONVERGED
 

@@ -1,6 +1,6 @@
 """Symmetric tensors in compact storage, their apolar product and Hankel matrices."""
 
-from apolar.tensor.apolarity import apolar_product, hankel, weighted_hankel
+from apolar.tensor.apolarity import apolar_product, hankel
 from apolar.tensor.monomials import n_monomials
 from apolar.tensor.polynomial import parse_polynomial
 from apolar.tensor.row_tensor import RowTensor
@@ -14,5 +14,4 @@ __all__ = [
     "hankel",
     "n_monomials",
     "parse_polynomial",
-    "weighted_hankel",
 ]

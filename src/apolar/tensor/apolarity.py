@@ -168,15 +168,3 @@ def hankel(tensor: SymmetricTensor, row_degree: int) -> Array:
     if row_degree > tensor.order:
         raise ValueError(f"row_degree must be at most the order {tensor.order}; got {row_degree}.")
     return tensor.coefficients[monomials.product_positions(tensor.dim, row_degree, tensor.order - row_degree)]
-
-
-def weighted_hankel(tensor: SymmetricTensor, row_degree: int) -> Array:
-    """Return the Hankel matrix with entries sqrt(binom(k, a) binom(d-k, b)) T_(a + b).
-
-    It is the flattening of the full array on its distinct rows and columns:
-    same singular values, same Frobenius norm, so that cutting it to a rank
-    does not depend on the coordinates.
-    """
-    rows = np.sqrt(monomials.multinomials(tensor.dim, row_degree))
-    columns = np.sqrt(monomials.multinomials(tensor.dim, tensor.order - row_degree))
-    return rows[:, None] * hankel(tensor, row_degree) * columns

@@ -83,8 +83,11 @@ def multinomials(dim: int, degree: int) -> Array:
 @lru_cache(maxsize=64)
 def _counts_below(dim: int, degree: int) -> IndexArray:
     """Return the number of monomials of degree l in j variables, for j < dim and l <= degree."""
-    table = [[comb(j + length - 1, length) if j else 0 for length in range(degree + 1)] for j in range(dim)]
-    return frozen(np.array(table, dtype=np.intp).reshape(dim, degree + 1))
+    table = np.zeros((dim, degree + 1), dtype=np.intp)
+    for j in range(1, dim):
+        for length in range(degree + 1):
+            table[j, length] = n_monomials(j, length)
+    return frozen(table)
 
 
 def positions(variables: IndexArray, dim: int) -> IndexArray:

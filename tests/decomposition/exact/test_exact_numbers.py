@@ -9,8 +9,8 @@ import sympy
 import apolar
 from apolar import SymmetricTensor
 from apolar.decomposition import AlgebraicNumber, ExactWaring, NumberField
+from apolar.decomposition.exact.arithmetic import PRIME, to_fmpq
 from apolar.decomposition.exact.hankel_kernel import prove_by_kernel
-from apolar.decomposition.exact.number_fields import PRIME, to_fmpq
 
 
 def proof_of(form):

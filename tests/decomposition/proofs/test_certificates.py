@@ -9,22 +9,16 @@ import pytest
 
 from apolar import SymmetricTensor, Waring, decompose, refine
 from apolar.decomposition import Certificate
-from apolar.decomposition.exact.balls import to_balls
-from apolar.decomposition.exact.number_fields import PRIME
+from apolar.decomposition.exact.arithmetic import PRIME, to_balls
 from apolar.decomposition.proofs.flattenings import hankel_flattening, koszul_flattening
 from apolar.decomposition.proofs.newton import Linearisation, near_all_sums
-from apolar.tensor import n_monomials
 from apolar.tensor.monomials import sum_of_powers
+from problems import noisy
+from problems import random_terms as draw_terms
 
 
 def random_terms(dim, order, rank, seed, is_complex=False):
-    """Return well-conditioned random terms: unit points, weights from 1 to 2."""
-    rng = np.random.default_rng(seed)
-    points = rng.standard_normal((rank, dim))
-    if is_complex:
-        points = points + 1j * rng.standard_normal((rank, dim))
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
-    return Waring(rng.uniform(1, 2, rank), points, order)
+    return Waring(*draw_terms(dim, rank, seed, is_complex=is_complex), order)
 
 
 def integer_terms(dim, order, rank, seed):
@@ -33,12 +27,6 @@ def integer_terms(dim, order, rank, seed):
     weights, points = rng.integers(1, 5, rank), rng.integers(-3, 4, (rank, dim))
     points[~np.any(points, axis=1), 0] = 1
     return Waring(weights.astype(float), points.astype(float), order)
-
-
-def noise(dim, order, size, seed):
-    """Return a tensor of a norm."""
-    tensor = SymmetricTensor(order, dim, np.random.default_rng(seed).standard_normal(n_monomials(dim, order)))
-    return tensor * (size / tensor.norm())
 
 
 def largest_move(waring, truth):
@@ -84,14 +72,14 @@ def test_terms_before_noise_are_within_the_radius(dim, order, rank, is_complex):
     for seed in range(8):
         truth = random_terms(dim, order, rank, seed, is_complex)
         clean = truth.to_tensor()
-        size = 10.0 ** -(14 - seed) * clean.norm()
-        tensor = clean + noise(dim, order, size, seed)
+        size = 10.0 ** -(14 - seed)
+        tensor = noisy(clean, size, seed)
         # From the true terms, so that the best approximation near by is found: the claim is about that.
         certificate = refine(tensor, truth, max_iter=20).certificate
         if certificate.margin is None:
             continue
         claims += 1
-        if size <= 0.99 * certificate.margin * tensor.norm():
+        if size * clean.norm() <= 0.99 * certificate.margin * tensor.norm():
             move = largest_move(refine(tensor, truth, max_iter=20), truth)
             # The true terms are not rounded, what they are compared by is.
             assert move <= certificate.radius + 1e-14
@@ -144,7 +132,7 @@ def test_hankel_matrices_do_not_recognise_sums_of_cubes():
     # Cubics in three of five variables have the Hankel matrix of three cubes, and are not all sums of three.
     terms = random_terms(5, 3, 3, 0)
     tensor = terms.to_tensor()
-    linearised = Linearisation.of(to_balls(terms.weights), to_balls(terms.points), 3)
+    linearised = Linearisation(to_balls(terms.weights), to_balls(terms.points), 3)
     distances = flint.arb(1e-12), flint.arb(1e-14)
     displacement = linearised.displacement(sum(distances))
     recognised = [
@@ -230,8 +218,8 @@ def test_bounds_never_exceed_the_number_of_terms(seed):
         certificate = replace(terms, weights=terms.weights * scale).certify(tensor)
         assert max(certificate.rank_lower_bound, certificate.exact_rank_bound) <= rank
         assert certificate.distance == 0
-        noisy = tensor + noise(dim, order, scale * 10.0 ** int(rng.integers(-15, 1)), seed)
-        assert replace(terms, weights=terms.weights * scale).certify(noisy).rank_lower_bound <= rank
+        moved = noisy(tensor, 10.0 ** int(rng.integers(-15, 1)), seed)
+        assert replace(terms, weights=terms.weights * scale).certify(moved).rank_lower_bound <= rank
 
 
 # --- where certificates come from ----------------------------------------------------------

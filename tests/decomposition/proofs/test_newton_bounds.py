@@ -1,12 +1,10 @@
 """Bounds of Newton's method where the truth is known: a bound that is weaker would prove something false."""
 
-from dataclasses import replace
-
 import flint
 import numpy as np
 import pytest
 
-from apolar.decomposition.exact.balls import to_balls
+from apolar.decomposition.exact.arithmetic import to_balls
 from apolar.decomposition.proofs.newton import Linearisation
 
 # In one variable, exact terms of (1 + t) x^d are at the d-th roots of 1 + t: the farthest for negative t.
@@ -15,13 +13,11 @@ SIZES = np.linspace(0.01, 1, 200)
 
 def linearise_power(order, defect=0.0):
     """Return x^order in one variable, with an inverse of its derivative that is off by a defect."""
-    linearised = Linearisation.of(to_balls(np.ones(1)), to_balls(np.ones((1, 1))), order)
-    return replace(
-        linearised,
-        reach=linearised.reach * (1 - defect),
-        inverse_norm=linearised.inverse_norm * (1 - defect),
-        defect=linearised.defect + defect,
-    )
+    linearised = Linearisation(to_balls(np.ones(1)), to_balls(np.ones((1, 1))), order)
+    linearised.reach *= 1 - defect
+    linearised.inverse_norm *= 1 - defect
+    linearised.defect += defect
+    return linearised
 
 
 @pytest.mark.parametrize("defect", [0.0, 0.3])

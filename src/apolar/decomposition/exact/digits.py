@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, svd
-from apolar.decomposition.exact.balls import midpoints, to_balls
-from apolar.decomposition.exact.number_fields import load_flint
+from apolar.decomposition.exact.arithmetic import flint, midpoints, to_balls
 from apolar.decomposition.terms import power_jacobian
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor.monomials import monomial_values, multinomials, n_monomials
@@ -51,11 +50,6 @@ class MovingTerms:
         return cls(weights * scales**order, points / scales[:, None], order, pivots)
 
     @cached_property
-    def roots(self) -> Array:
-        """What the coefficients are weighted with: the apolar norm is then the Euclidean one."""
-        return np.sqrt(multinomials(self.points.shape[1], self.order))
-
-    @cached_property
     def _svd(self) -> tuple[Array, Array, Array]:
         """The singular vectors and values of the derivatives by the points, as if the weights were one."""
         rank, dim = self.points.shape
@@ -64,10 +58,7 @@ class MovingTerms:
                 f"{rank} terms of order {self.order} in {dim} variables are too many for exact numbers: "
                 "the linear equations would take minutes."
             )
-        if self.order == 1:
-            jacobian = np.repeat(np.eye(dim)[:, None], rank, axis=1)
-        else:
-            jacobian = power_jacobian(self.points, np.ones(rank), self.order)
+        jacobian = power_jacobian(self.points, np.ones(rank), self.order)
         held = np.zeros((len(self.held), rank, dim), dtype=jacobian.dtype)
         for row, ((i, j), ratio) in zip(held, self.held.items(), strict=True):
             row[i, j], row[i, self.pivots[i]] = 1, -ratio
@@ -104,7 +95,9 @@ class MovingTerms:
         """Return by how much the points change, times their weights, to change the sum by a residual."""
         left, values, right = self._svd
         n = self.n_determined
-        weighted = np.concatenate([self.roots, np.ones(len(self.held))]) * residual
+        # The apolar norm of weighted coefficients is the Euclidean one.
+        roots = np.sqrt(multinomials(self.points.shape[1], self.order))
+        weighted = np.concatenate([roots, np.ones(len(self.held))]) * residual
         change = right[:n].conj().T @ ((left[:, :n].conj().T @ weighted) / values[:n])
         return np.asarray(change.reshape(self.points.shape))
 
@@ -139,8 +132,8 @@ def refine_digits(terms: MovingTerms, target: Any, bits: int) -> Any:
     """
     guard = TUNING.guard_bits
     working = bits + terms.lost_bits + guard
-    with load_flint().ctx.workprec(working + guard):
-        zero = load_flint().acb(0)
+    with flint.ctx.workprec(working + guard):
+        zero = flint.acb(0)
         wanted = to_balls(target) + zero
         scale = max(map(_exponent, wanted))
         held = dict(zip(terms.held, to_balls(list(terms.held.values())), strict=True))
@@ -159,7 +152,7 @@ def refine_digits(terms: MovingTerms, target: Any, bits: int) -> Any:
                     f"{2.0 ** max(best, -1000):.1e} of its size. If the form is exact, raise the "
                     "rank, or decompose it again with another seed."
                 )
-            best, unit = min(best, size), load_flint().arb(2) ** (size + scale)
+            best, unit = min(best, size), flint.arb(2) ** (size + scale)
             change = to_balls(terms.step((residual / unit).astype(complex)))
             points = midpoints(points + change * unit / weights[:, None])
             # Terms that were known to a few digits only need another Jacobian.
@@ -205,7 +198,10 @@ def move_terms(terms: MovingTerms, goal: Array) -> MovingTerms:
             continue
         near, denominators = Fraction(float(ratio.real)), range(TUNING.family_denominators)
         for value in dict.fromkeys(near.limit_denominator(2**k) for k in denominators):
-            moved = _move(terms, goal, (i, j), ratio, value)
+            moved: MovingTerms | None = terms
+            for share in np.linspace(0, 1, TUNING.family_steps + 1)[1:]:
+                held = value if share == 1 else ratio + share * (float(value) - ratio)
+                moved = moved and _correct(replace(moved, held={**terms.held, (i, j): held}), goal)
             if moved is not None:
                 terms = moved
                 break
@@ -215,20 +211,6 @@ def move_terms(terms: MovingTerms, goal: Array) -> MovingTerms:
             "Decompose the form with another seed."
         )
     return terms
-
-
-def _move(
-    terms: MovingTerms, goal: Array, place: tuple[int, int], start: complex, value: Fraction
-) -> MovingTerms | None:
-    """Return the terms with one ratio moved to a value and held, or None if they cannot follow."""
-    moved = terms
-    for share in np.linspace(0, 1, TUNING.family_steps + 1)[1:]:
-        ratio = value if share == 1 else start + share * (float(value) - start)
-        corrected = _correct(replace(moved, held={**terms.held, place: ratio}), goal)
-        if corrected is None:
-            return None
-        moved = corrected
-    return moved
 
 
 def _correct(terms: MovingTerms, goal: Array) -> MovingTerms | None:

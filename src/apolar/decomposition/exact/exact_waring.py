@@ -12,14 +12,12 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from apolar._core.arrays import Array, unit_rows
-from apolar.decomposition.exact.number_fields import (
+from apolar.decomposition.exact.arithmetic import (
     AlgebraicNumber,
     ExactNumber,
     NumberField,
-    coefficients_of,
     evaluate,
-    exact_number,
-    load_flint,
+    flint,
     roots_of,
     to_fraction,
     to_polynomial,
@@ -73,8 +71,7 @@ class ExactWaring(Printed):
     @property
     def fields(self) -> tuple[NumberField, ...]:
         """The number fields of the terms, each once, without the rationals."""
-        terms = zip(self.weights, self.points, strict=True)
-        found = (_field_of(weight, point) for weight, point in terms)
+        found = map(_field_of, self.weights, self.points)
         return tuple(dict.fromkeys(field for field in found if field.degree > 1))
 
     def in_order_of(self, points: Array) -> ExactWaring:
@@ -117,11 +114,11 @@ def exact_sum(waring: ExactWaring) -> list[Any]:
     ValueError
         If the sum is not rational.
     """
-    flint = load_flint()
     roots: dict[Any, Counter[complex]] = defaultdict(Counter)
     for weight, point in zip(waring.weights, waring.points, strict=True):
         field = _field_of(weight, point)
-        roots[field.polynomial, tuple(map(coefficients_of, (weight, *point)))][field.root] += 1
+        numbers = tuple(getattr(number, "coefficients", (number,)) for number in (weight, *point))
+        roots[field.polynomial, numbers][field.root] += 1
     total = [flint.fmpq(0)] * n_monomials(waring.dim, waring.order)
     sums: dict[NumberField, list[Any]] = {}
     for (polynomial, numbers), found in roots.items():
@@ -196,7 +193,7 @@ def _conjugates(modulus: Any, form: Sequence[Any]) -> ConjugateForms:
     first = next(value for value in form if value)
     scaled = [value * first.xgcd(modulus)[1] % modulus for value in form]
     if modulus.degree() == 1:
-        modulus = load_flint().fmpq_poly([0, 1])
+        modulus = flint.fmpq_poly([0, 1])
     elif modulus.degree() == 2:
         modulus, scaled = in_square_root(modulus, scaled)
     else:
@@ -217,7 +214,6 @@ def integer_coefficients(polynomial: Any) -> tuple[int, ...]:
 
 def in_square_root(modulus: Any, form: Sequence[Any]) -> tuple[Any, list[Any]]:
     """Return a form in a quadratic field in terms of the square root of an integer."""
-    flint = load_flint()
     constant, linear, leading = integer_coefficients(modulus)
     discriminant = linear * linear - 4 * constant * leading
     radicand, factor = (1 if discriminant > 0 else -1), 1
@@ -247,9 +243,10 @@ def simplify(form: Sequence[Any], roots: Sequence[complex]) -> tuple[Any, ...]:
     """
     form = _primitive(form)
     if any(value.degree() > 0 for value in form):
-        sizes = [evaluate(value.coeffs(), root, 64).abs_upper() for root in roots for value in form]
+        sizes = [evaluate(value, root, 64).abs_upper() for root in roots for value in form]
         n_digits = len(str(max(size.ceil().unique_fmpz() for size in sizes))) - 1
-        form = [value / 10 ** (n_digits if n_digits > MAX_DIGITS else 0) for value in form]
+        if n_digits > MAX_DIGITS:
+            form = [value / 10**n_digits for value in form]
     return tuple(form)
 
 
@@ -272,7 +269,6 @@ def solve_weights(groups: Sequence[ConjugateForms], target: Sequence[Any], order
         None where the powers of the forms are dependent. That the terms sum to the form is for the caller
         to check.
     """
-    flint = load_flint()
     columns = []
     height = max((len(group.polynomial) - 1 for group in groups if not group.is_complete), default=1)
     for group in groups:
@@ -304,6 +300,6 @@ def _term(group: ConjugateForms, weight: Any, root: complex) -> tuple[ExactNumbe
     if field.radicand is not None and (root.real if field.radicand > 0 else root.imag) < 0:
         # Both square roots are in one field: the sign is better in the numbers.
         field = NumberField(group.polynomial, -root)
-        numbers = tuple(number(load_flint().fmpq_poly([0, -1])) for number in numbers)
-    scale, *point = (exact_number(field, number) for number in numbers)
+        numbers = tuple(number(flint.fmpq_poly([0, -1])) for number in numbers)
+    scale, *point = (field.number(number) for number in numbers)
     return scale, tuple(point)

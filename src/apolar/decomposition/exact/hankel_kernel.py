@@ -8,14 +8,13 @@ degree that vanish on all multiples of the kernel contain the evaluation at each
 of the multiplications by the variables.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from apolar.decomposition.exact.arithmetic import PRIME, flint
 from apolar.decomposition.exact.exact_waring import (
     ConjugateForms,
     ExactWaring,
@@ -23,7 +22,6 @@ from apolar.decomposition.exact.exact_waring import (
     groups_at_roots,
     solve_weights,
 )
-from apolar.decomposition.exact.number_fields import PRIME, load_flint
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor.monomials import n_monomials, product_positions
 
@@ -60,7 +58,7 @@ def prove_by_kernel(target: Sequence[Any], dim: int, order: int) -> KernelProof:
     -------
     proof : KernelProof
     """
-    flint, degree = load_flint(), order - order // 2
+    degree = order - order // 2
     where = product_positions(dim, order - degree, degree)
     name = f"the Hankel matrix of row degree {order - degree}"
     if len(where) * where.size > TUNING.kernel_work:
@@ -97,7 +95,6 @@ def _functionals(hankel: Any, rank: int, dim: int, degree: int) -> list[Any] | N
     The degree is the first where they are no more than in the one before. Each is an array of its values at
     the products of a variable and a monomial, shape (dim, n_monomials). None if they do not settle.
     """
-    flint = load_flint()
     forms = _null_space(hankel)
     n_before = rank
     while True:
@@ -130,7 +127,7 @@ def _null_space(matrix: Any) -> list[list[Any]]:
     """Return a basis of the vectors that an integer matrix sends to zero, without common factors."""
     basis, dim = matrix.nullspace()
     vectors = basis.transpose().tolist()[:dim]
-    contents = [load_flint().fmpz_poly(vector).content() for vector in vectors]
+    contents = [flint.fmpz_poly(vector).content() for vector in vectors]
     return [[a // content for a in vector] for vector, content in zip(vectors, contents, strict=True)]
 
 
@@ -140,7 +137,6 @@ def _common_zeros(functionals: list[Any], dim: int) -> tuple[int, list[Conjugate
     With B_j the functionals on products with x_j, the evaluation at a zero p is c B_j = p_j e for a vector c.
     If a combination A of the B_j has full rank, then c is an eigenvector of all B_j A^t (A A^t)^-1.
     """
-    flint = load_flint()
     slices = [flint.fmpq_mat([functional[j].tolist() for functional in functionals]) for j in range(dim)]
     n = len(functionals)
     for scale in linear_functions(dim):

@@ -1,8 +1,7 @@
 """From terms in floating point to exact ones, by the kernel of the Hankel matrix or by more digits."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, combinations
@@ -13,7 +12,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
-from apolar.decomposition.exact.balls import to_balls
+from apolar.decomposition.exact.arithmetic import evaluate, flint, load_flint, roots_of, to_balls, to_fmpq
 from apolar.decomposition.exact.digits import MovingTerms, move_terms, refine_digits
 from apolar.decomposition.exact.exact_waring import (
     ConjugateForms,
@@ -26,7 +25,7 @@ from apolar.decomposition.exact.exact_waring import (
     solve_weights,
 )
 from apolar.decomposition.exact.hankel_kernel import linear_functions, prove_by_kernel
-from apolar.decomposition.exact.number_fields import evaluate, load_flint, roots_of, to_fmpq
+from apolar.decomposition.terms import check_same_space
 from apolar.decomposition.tuning import TUNING
 from apolar.exceptions import join_names
 from apolar.tensor import SymmetricTensor, as_tensor
@@ -65,20 +64,16 @@ def rationalize(
     max_degree = check_integer(max_degree, "max_degree", least=1)
     max_digits = check_integer(max_digits, "max_digits", least=10)
     dim = points.shape[1]
-    form = None if tensor is None else as_tensor(tensor)
-    if form is not None and (form.order, form.dim) != (order, dim):
-        raise ValueError(
-            f"The terms are of order {order} in {dim} variables; the tensor is of order {form.order} in "
-            f"{form.dim}."
-        )
-    load_flint()
-    terms = MovingTerms.of(weights, points, order)
-    if form is None:
-        form = SymmetricTensor.from_waring(weights, points, order).real_if_close()
+    if tensor is None:
         # Terms of ones own: what they are exactly is not known.
+        form = SymmetricTensor.from_waring(weights, points, order).real_if_close()
         exact_form = None
     else:
+        form = as_tensor(tensor)
         exact_form = form.exact_coefficients
+        check_same_space(order, dim, form)
+    load_flint()
+    terms = MovingTerms.of(weights, points, order)
     if len(terms.weights) == 0:
         if np.any(form.coefficients):
             raise ValueError("The decomposition has no terms, and the tensor is not zero.")
@@ -112,10 +107,10 @@ def _prove(
             "decompose the form again with another seed."
         )
     if not terms.are_isolated:
-        for bits in TUNING.float_bits:
-            exact = _recognise(to_balls(terms.points), bits, max_degree, target, order)[0]
-            if exact is not None:
-                return exact
+        floats = [(to_balls(terms.points), bits) for bits in TUNING.float_bits]
+        exact, _ = _recognise(floats, max_degree, target, order)
+        if exact is not None:
+            return exact
         if not move:
             raise ValueError(
                 "The terms are one of a continuous family, or too near to one to tell, and their numbers are "
@@ -124,16 +119,14 @@ def _prove(
                 "isolated."
             )
         terms = move_terms(terms, form.coefficients)
-    bits = min(TUNING.first_bits, max_bits)
-    while True:
-        points = refine_digits(terms, target, bits)
-        exact, unknown = _recognise(points, bits, max_degree, target, order)
-        if exact is not None:
-            return exact
-        if bits == max_bits:
-            break
-        bits = min(3 * bits, max_bits)
-    n_digits = round(bits / log2(10))
+    n_bits = [min(TUNING.first_bits, max_bits)]
+    while n_bits[-1] < max_bits:
+        n_bits.append(min(3 * n_bits[-1], max_bits))
+    refined = ((refine_digits(terms, target, bits), bits) for bits in n_bits)
+    exact, unknown = _recognise(refined, max_degree, target, order)
+    if exact is not None:
+        return exact
+    n_digits = round(max_bits / log2(10))
     if not unknown:
         raise ValueError(
             f"To {n_digits} digits the terms have simple numbers, but in exact arithmetic these do not sum "
@@ -156,10 +149,10 @@ def _as_they_look(terms: MovingTerms, tensor: SymmetricTensor, max_degree: int) 
     def is_sum(exact: ExactWaring) -> bool:
         return (exact.to_tensor() - tensor).norm() <= TUNING.exact_residual * tensor.norm()
 
-    for bits in TUNING.float_bits:
-        exact, unknown = _recognise(to_balls(terms.points), bits, max_degree, near, terms.order, is_sum)
-        if exact is not None:
-            return exact
+    floats = [(to_balls(terms.points), bits) for bits in TUNING.float_bits]
+    exact, unknown = _recognise(floats, max_degree, near, terms.order, is_sum)
+    if exact is not None:
+        return exact
     who = _name_terms(unknown, len(terms.weights))
     raise ValueError(
         f"The numbers of {who} are not recognised in floating point, "
@@ -169,25 +162,25 @@ def _as_they_look(terms: MovingTerms, tensor: SymmetricTensor, max_degree: int) 
 
 
 def _recognise(
-    forms: Any,
-    bits: int,
+    attempts: Iterable[tuple[Any, int]],
     max_degree: int,
     target: list[Any],
     order: int,
     is_sum: Callable[[ExactWaring], bool] | None = None,
 ) -> tuple[ExactWaring | None, list[int]]:
-    """Return exact terms with the sum that is wanted, or None, and which forms are not recognised."""
-    groups, unknown = _exact_forms(forms, bits, max_degree)
-    exact = None if unknown else solve_weights(groups, target, order)
-    if exact is None:
-        return None, unknown
-    try:
+    """Return exact terms with the sum that is wanted, or None, and which forms are not recognised.
+
+    The attempts are linear forms, each with the number of bits that are right.
+    """
+    unknown: list[int] = []
+    for forms, bits in attempts:
+        groups, unknown = _exact_forms(forms, bits, max_degree)
+        exact = None if unknown else solve_weights(groups, target, order)
         # From the terms alone, as they are given out, and not from the equations for the weights.
-        found = exact_sum(exact) == target if is_sum is None else is_sum(exact)
-    except ValueError:
-        found = False
-    exact = replace(exact, proved=is_sum is None)
-    return (exact.in_order_of(forms.astype(complex)) if found else None), []
+        with suppress(ValueError):
+            if exact and (exact_sum(exact) == target if is_sum is None else is_sum(exact)):
+                return replace(exact, proved=is_sum is None).in_order_of(forms.astype(complex)), []
+    return None, unknown
 
 
 # --- numbers of many digits as exact ones ---------------------------------------------------
@@ -214,7 +207,6 @@ def _exact_forms(forms: Any, bits: int, max_degree: int) -> tuple[list[Conjugate
     unknown : list of int
         The forms that are not recognised.
     """
-    flint = load_flint()
     groups, left, certain = [], [], bits
     with flint.ctx.workprec(2 * bits):
         forms = forms + flint.acb(0)
@@ -248,7 +240,6 @@ def _at_roots(points: Any, bits: int) -> list[ConjugateForms] | None:
     do not change if the points are permuted: their coefficients are rational,
     and the points are N(a_i) / F'(a_i), up to scale N(a_i) [rouillier1999].
     """
-    flint = load_flint()
     values = _separate(points)
     if values is None:
         return None
@@ -283,7 +274,6 @@ def _separate(points: Any) -> Any:
 
 def _in_common_field(points: Any, bits: int, max_degree: int) -> list[ConjugateForms] | None:
     """Return points in a number field of low degree that holds all of them, or None if it is not found."""
-    flint = load_flint()
     numbers = points.ravel()
     known = _in_terms_of(flint.acb(0), 1, numbers, bits)
     others = [value for value, fraction in zip(numbers, known, strict=True) if fraction is None]
@@ -303,7 +293,7 @@ def _in_common_field(points: Any, bits: int, max_degree: int) -> list[ConjugateF
         modulus, form = in_square_root(modulus, form)
         polynomial = integer_coefficients(modulus)
     # The generator in terms of the root that is meant.
-    old = form.pop().coeffs()
+    old = form.pop()
     roots = roots_of(polynomial, 64)
     root = complex(min(roots, key=lambda root: abs(complex(evaluate(old, root, 64) - generator))))
     dim = points.shape[1]
@@ -343,7 +333,7 @@ def _integer_relation(values: Sequence[Any], bits: int) -> list[int] | None:
         [int(i == k) for i in range(n)] + [_integer(value.real, bits), _integer(value.imag, bits)]
         for k, value in enumerate(values)
     ]
-    rows = [[int(a) for a in row] for row in load_flint().fmpz_mat(basis).lll().tolist()]
+    rows = [[int(a) for a in row] for row in flint.fmpz_mat(basis).lll().tolist()]
     shortest = min(rows, key=lambda row: sum(a * a for a in row))
     relation, rest = shortest[:n], shortest[n:]
     if max(map(abs, shortest)).bit_length() * n > TUNING.relation_share * bits or not any(relation):
@@ -353,7 +343,6 @@ def _integer_relation(values: Sequence[Any], bits: int) -> list[int] | None:
 
 def _least_polynomial(value: Any, bits: int, max_degree: int) -> tuple[int, ...] | None:
     """Return the integer polynomial of least degree of which a number is a root, or None."""
-    flint = load_flint()
     for degree in range(1, max_degree + 1):
         powers = [value**k for k in range(degree + 1)]
         relation = _integer_relation(powers, _certain_bits(value, degree, bits))
@@ -374,7 +363,7 @@ def _in_terms_of(generator: Any, degree: int, numbers: Any, bits: int) -> list[A
         if fraction is None and degree > 1:
             relation = _integer_relation([*powers, value], _certain_bits(generator, degree - 1, bits))
         if relation is not None and relation[-1]:
-            found.append([load_flint().fmpq(-a, relation[-1]) for a in relation[:-1]])
+            found.append([flint.fmpq(-a, relation[-1]) for a in relation[:-1]])
         else:
             found.append(None if fraction is None else [fraction])
     return found

@@ -1,7 +1,5 @@
 """What is proved of a decomposition: uniqueness, exact terms near by, the least number of terms."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,21 +7,26 @@ import numpy as np
 
 from apolar._core.arrays import Array, binary_exponent
 from apolar.decomposition.exact import ExactWaring
-from apolar.decomposition.exact.balls import (
+from apolar.decomposition.exact.arithmetic import (
+    PRIME,
+    AlgebraicNumber,
+    ExactNumber,
+    flint,
     largest,
+    load_flint,
     norm,
     to_balls,
+    to_fmpq,
     upper_end,
     weighting_roots,
 )
 from apolar.decomposition.exact.digits import MovingTerms, refine_digits
 from apolar.decomposition.exact.hankel_kernel import prove_by_kernel
-from apolar.decomposition.exact.number_fields import PRIME, AlgebraicNumber, ExactNumber, load_flint, to_fmpq
 from apolar.decomposition.proofs import modular
 from apolar.decomposition.proofs.flattenings import Flattening, certified_bound, flattenings
 from apolar.decomposition.proofs.newton import Linearisation, near_all_sums
 from apolar.decomposition.proofs.uniqueness import uniqueness
-from apolar.decomposition.terms import cluster_error
+from apolar.decomposition.terms import check_same_space, cluster_error
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.coefficients import MAX_BITS
@@ -140,22 +143,17 @@ class Certificate:
         )
 
     def _rank_words(self) -> str:
-        words = self._near_rank_words()
+        fewer = "No fewer terms" if self.minimal else f"Fewer terms than {self.rank_lower_bound} do not"
+        words = f"{fewer} come as near ({self.lower_bound_by})."
+        if self.rank_lower_bound == 0 and not self.minimal:
+            words = "Fewer terms are not excluded."
         if self.exact_rank_bound > max(self.rank_lower_bound, 1):
             words += f" The tensor itself has rank {self.exact_rank_bound} or more ({self.exact_bound_by})."
         return words
 
-    def _near_rank_words(self) -> str:
-        if self.minimal:
-            return f"No fewer terms come as near ({self.lower_bound_by})."
-        if self.rank_lower_bound == 0:
-            return "Fewer terms are not excluded."
-        return f"Fewer terms than {self.rank_lower_bound} do not come as near ({self.lower_bound_by})."
 
-
-@dataclass(frozen=True, eq=False)
 class TensorAndTerms:
-    """A tensor and terms that are not zero, which are compared in balls, both times a power of two.
+    """A tensor and terms that are not zero, compared in balls of the precision at work.
 
     Attributes
     ----------
@@ -163,53 +161,42 @@ class TensorAndTerms:
     weights : ndarray, shape (rank,)
     points : ndarray, shape (rank, dim)
         In floating point, or as balls.
+    exact : tuple of Fraction or ndarray, shape (n_monomials,)
+        The coefficients as they were given, fractions, real or complex ones.
+    coefficients, balanced_weights : ndarray of balls
+        The T_a and the weights, both times a power of two with which the coefficients are near one.
+    size, residual : arb
+        The norms of the coefficients, and of what the sum of the terms lacks.
     """
 
-    tensor: SymmetricTensor
-    weights: Array
-    points: Any
+    def __init__(self, tensor: SymmetricTensor, weights: Array, points: Any) -> None:
+        self.tensor, self.weights, self.points = tensor, weights, points
+        self.exact: Any = tensor.exact_coefficients or tensor.coefficients
+        self.coefficients, self.balanced_weights, rest = self.in_balls()
+        # With these, the apolar norm is the Euclidean one.
+        roots = weighting_roots(tensor.dim, tensor.order)
+        self.size, self.residual = norm(roots * self.coefficients), norm(roots * rest)
 
-    @property
-    def exact(self) -> Any:
-        """The coefficients as they were given, fractions, real or complex ones."""
-        return self.tensor.exact_coefficients or self.tensor.coefficients
-
-    @property
-    def unit(self) -> Any:
-        """A power of two, with which the coefficients are near one."""
-        return load_flint().arb(2) ** -binary_exponent(self.tensor.coefficients)
-
-    @property
-    def coefficients(self) -> Any:
-        """The coefficients T_a, as balls of the precision at work."""
-        return to_balls(self.exact) * self.unit
-
-    @property
-    def balanced_weights(self) -> Any:
-        """The weights, as balls."""
-        return to_balls(self.weights) * self.unit
-
-    @property
-    def rest(self) -> Any:
-        """The coefficients less those of the sum of the terms, as balls."""
+    def in_balls(self) -> tuple[Any, Any, Any]:
+        """Return the coefficients, the weights, and what the sum of the terms lacks, with so many bits."""
+        unit = flint.arb(2) ** -binary_exponent(self.tensor.coefficients)
+        coefficients, weights = to_balls(self.exact) * unit, to_balls(self.weights) * unit
         powers = monomial_values(to_balls(self.points), self.tensor.order)
-        return self.coefficients - self.balanced_weights @ powers
-
-    @property
-    def roots(self) -> Any:
-        """What the coefficients are weighted with, as balls: the apolar norm is then the Euclidean one."""
-        return weighting_roots(self.tensor.dim, self.tensor.order)
+        return coefficients, weights, coefficients - weights @ powers
 
     def linearise(self) -> Linearisation | None:
         """Return the terms to first order, or None where they are dependent, or too many."""
-        return Linearisation.of(self.balanced_weights, to_balls(self.points), self.tensor.order)
+        try:
+            return Linearisation(self.balanced_weights, to_balls(self.points), self.tensor.order)
+        except np.linalg.LinAlgError:
+            return None
 
     def is_sum(self) -> bool:
         """Return whether the terms are proved to sum to the tensor: without rounding, with so many bits."""
-        if norm(self.rest) > TUNING.min_margin * norm(self.coefficients):
+        if self.residual > TUNING.min_margin * self.size:
             return False
-        with load_flint().ctx.workprec(MAX_BITS):
-            return all(value == 0 for value in self.rest)
+        with flint.ctx.workprec(MAX_BITS):
+            return all(value == 0 for value in self.in_balls()[2])
 
 
 def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, order: int) -> Certificate:
@@ -228,15 +215,12 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
     certificate : Certificate
     """
     dim = points.shape[1]
-    if tensor is not None and (tensor.order, tensor.dim) != (order, dim):
-        raise ValueError(
-            f"The decomposition is of order {order} in {dim} variables, "
-            f"the tensor of order {tensor.order} in {tensor.dim}."
-        )
+    if tensor is not None:
+        check_same_space(order, dim, tensor)
     unique, unique_by = uniqueness(weights, points, order)
     proved = Certificate(len(weights), unique, unique_by)
     try:
-        flint = load_flint()
+        load_flint()
     except ImportError as error:
         return replace(proved, nearby_by=f"not decided: {error}", lower_bound_by=f"not decided: {error}")
     is_too_large = max(len(points), 1) * n_monomials(dim, order) > TUNING.ball_products
@@ -245,11 +229,11 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
         reason = "the tensor is too large" if is_too_large else "a term is zero"
         return replace(proved, nearby_by=reason, lower_bound_by=reason)
     compared = SymmetricTensor.from_waring(weights, points, order) if tensor is None else tensor
-    terms = TensorAndTerms(compared, weights, points)
     with flint.ctx.workprec(TUNING.first_bits):
+        terms = TensorAndTerms(compared, weights, points)
         linearised = terms.linearise() if len(weights) else None
         is_sum = terms.is_sum()
-        size, residual = norm(terms.roots * terms.coefficients), norm(terms.roots * terms.rest) * (not is_sum)
+        size, residual = terms.size, terms.residual * (not is_sum)
         rounding = float(np.finfo(float).eps) * size
         bound, bound_by = certified_bound(terms.coefficients, dim, order, residual.max(rounding))
         proved = replace(
@@ -268,7 +252,7 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
         sizes = np.abs(terms.balanced_weights * lengths**order).astype(float)
     # Terms whose points are close together may be off by their size.
     units = points / lengths.astype(float)[:, None]
-    off_by = cluster_error(sizes, units, order, min(distance, 1e100), float(size))
+    off_by = cluster_error(sizes, units, order, min(distance, 1e100), float(size))[0]
     if near.determined or off_by < TUNING.undetermined:
         return replace(near, determined=True)
     reason = "points lie too close together for the terms to be determined"
@@ -292,12 +276,9 @@ def _prove_nearby(
         kernel = prove_by_kernel([to_fmpq(value) for value in terms.exact], dim, order)
         if kernel.rank_bound > proved.exact_rank_bound:
             proved = replace(proved, exact_rank_bound=kernel.rank_bound, exact_bound_by=kernel.by)
-    is_square = n_terms * dim >= len(terms.exact)
     matrices = flattenings(dim, order, TUNING.proof_work)[::-1]
-    proved, recognised_by = (
-        replace(proved, nearby_by="the derivatives of the terms are dependent, or too many"),
-        None,
-    )
+    proved = replace(proved, nearby_by="the derivatives of the terms are dependent, or too many")
+    recognised_by = None
     if linearised is not None and np.any(terms.tensor.coefficients):
         proved, recognised_by = _by_newton(terms, proved, linearised, matrices)
     if proved.distance == 0:
@@ -306,21 +287,20 @@ def _prove_nearby(
         radius = distance_of_exact_terms(kernel.exact, terms.weights, terms.points)
         if radius is not None:
             # With a margin, the radius is that of all tensors within it.
-            known = replace(proved, radius=radius) if proved.margin is None else proved
-            unique_by = proved.unique_by if proved.unique else kernel.by
             return replace(
-                known,
+                proved,
+                radius=radius if proved.margin is None else proved.radius,
                 exact_nearby=True,
                 nearby_by=kernel.by,
                 determined=True,
                 unique=True,
-                unique_by=unique_by,
+                unique_by=proved.unique_by if proved.unique else kernel.by,
             )
     if proved.exact_nearby:
         return proved
     if kernel is not None and kernel.rank_bound > n_terms:
         return replace(proved, exact_nearby=False, nearby_by=kernel.by)
-    if is_square:
+    if n_terms * dim >= len(terms.exact):
         return _by_refined_terms(terms, proved)
     exact, by = _by_rank(terms, matrices, recognised_by)
     return replace(proved, exact_nearby=exact, nearby_by=by)
@@ -330,9 +310,8 @@ def _by_newton(
     terms: TensorAndTerms, proved: Certificate, linearised: Linearisation, matrices: list[Flattening]
 ) -> tuple[Certificate, Flattening | None]:
     """Return what Newton's method proves of all tensors near by, and which flattening recognises sums."""
-    size, residual = norm(terms.roots * terms.coefficients), norm(terms.roots * terms.rest)
-    margin = max(2 * upper_end(residual / size), TUNING.min_margin)
-    distances = margin * size, residual
+    margin = max(2 * upper_end(terms.residual / terms.size), TUNING.min_margin)
+    distances = margin * terms.size, terms.residual
     displacement = linearised.displacement(sum(distances))
     by = "Kantorovich's bounds of Newton's method"
     if displacement is None:
@@ -356,12 +335,12 @@ def _by_refined_terms(terms: TensorAndTerms, proved: Certificate) -> Certificate
         return proved
     if not (terms.tensor.is_complex or np.iscomplexobj(terms.points) or np.iscomplexobj(terms.weights)):
         points = np.frompyfunc(lambda ball: ball.real, 1, 1)(points)
-    refined = replace(terms, points=points)
+    refined = TensorAndTerms(terms.tensor, terms.weights, points)
     linearised = refined.linearise()
-    displacement = linearised and linearised.displacement(norm(terms.roots * refined.rest))
+    displacement = linearised and linearised.displacement(refined.residual)
     if not displacement:
         return proved
-    radius = displacement.radius + upper_end(largest(map(_relative_distance, points, to_balls(terms.points))))
+    radius = displacement.radius + _largest_distance(points, terms.points)
     if radius >= TUNING.undetermined:
         return proved
     by = "Kantorovich's bounds of Newton's method, from terms of more digits"
@@ -372,7 +351,7 @@ def _by_rank(
     terms: TensorAndTerms, matrices: list[Flattening], recognised_by: Flattening | None
 ) -> tuple[bool | None, str]:
     """Return whether a tensor is a sum of so many powers, as far as flattenings tell, and why."""
-    flint, n_terms = load_flint(), len(terms.weights)
+    n_terms = len(terms.weights)
     if terms.tensor.is_complex:
         coefficients = modular.residues(terms.tensor.coefficients)
     else:
@@ -399,7 +378,7 @@ def distance_of_exact_terms(exact: ExactWaring, weights: Array, points: Array) -
 
     Distances are relative to the lengths of the points found.
     """
-    flint, balls = load_flint(), []
+    balls = []
     exact = exact.in_order_of(points)
     for weight, point, own_weight, form in zip(weights, points, exact.weights, exact.points, strict=True):
         vector = np.array([complex(c) for c in form])
@@ -407,17 +386,18 @@ def distance_of_exact_terms(exact: ExactWaring, weights: Array, points: Array) -
         near = flint.acb(complex(np.vdot(vector, point) / np.vdot(vector, vector)))
         quotient = _ball(own_weight) / flint.acb(complex(weight))
         factor = near * (quotient / near**exact.order).root(exact.order)
-        balls.append(_relative_distance(np.array([factor * _ball(c) for c in form]), to_balls(point)))
-    radius = upper_end(largest(balls))
+        balls.append(np.array([factor * _ball(c) for c in form]))
+    radius = _largest_distance(balls, points)
     return radius if radius < TUNING.undetermined else None
 
 
 def _ball(number: ExactNumber) -> Any:
     if isinstance(number, AlgebraicNumber):
         return number.field.ball(number.coefficients, TUNING.first_bits)
-    return load_flint().acb(to_fmpq(number))
+    return flint.acb(to_fmpq(number))
 
 
-def _relative_distance(balls: Any, point: Any) -> Any:
-    """Return the distance of a point, relative to its length, as a ball."""
-    return norm(balls - point) / norm(point)
+def _largest_distance(found: Any, points: Array) -> float:
+    """Return how far balls are at most from points, relative to the lengths of these."""
+    near = to_balls(points)
+    return upper_end(largest(norm(own - point) / norm(point) for own, point in zip(found, near, strict=True)))

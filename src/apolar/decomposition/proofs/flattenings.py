@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from apolar._core.arrays import Array, IndexArray
-from apolar.decomposition.exact.balls import norm, singular_values_below, to_balls
-from apolar.decomposition.exact.number_fields import load_flint
+from apolar._core.arrays import Array, IndexArray, svd
+from apolar.decomposition.exact.arithmetic import flint, norm, singular_values_below, to_balls
 from apolar.decomposition.ranks import numerical_rank
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, n_monomials
@@ -51,7 +50,7 @@ class Flattening:
     @property
     def norm(self) -> Any:
         """At least its norm, in orthonormal bases, for tensors of norm one, as a ball."""
-        return load_flint().arb(self.exterior_degree + 1).sqrt()
+        return flint.arb(self.exterior_degree + 1).sqrt()
 
     def matrix(self, coefficients: Any) -> Any:
         """Return the matrix of a tensor, in orthonormal bases, in floating point or in balls."""
@@ -151,22 +150,21 @@ def flattenings(dim: int, order: int, max_work: float) -> list[Flattening]:
     return [flattening for flattening in found if flattening.work <= max_work]
 
 
-def koszul_bound(tensor: SymmetricTensor) -> int:
-    """Return the lower bound of the rank from the numerical rank of a Koszul flattening, 0 without one.
+def rank_bound(tensor: SymmetricTensor) -> int:
+    """Return the lower bound of the rank of a tensor from the numerical ranks of all its flattenings.
 
     Examples
     --------
     >>> import apolar
-    >>> from apolar.decomposition.proofs.flattenings import koszul_bound
-    >>> koszul_bound(apolar.SymmetricTensor.from_polynomial("x^3 + y^3 + z^3 + x*y*z"))
+    >>> from apolar.decomposition.proofs.flattenings import rank_bound
+    >>> rank_bound(apolar.SymmetricTensor.from_polynomial("x^3 + y^3 + z^3 + x*y*z"))
     4
     """
-    degree = koszul_degree(tensor.dim, tensor.order)
-    if degree == 0 or not np.any(tensor.coefficients):
-        return 0
-    flattening = koszul_flattening(tensor.dim, tensor.order, degree)
-    values = np.linalg.svd(flattening.matrix(tensor.coefficients), compute_uv=False)
-    return -(-numerical_rank(values) // flattening.power_rank)
+    bounds = [0]
+    for flattening in flattenings(tensor.dim, tensor.order, np.inf):
+        values = svd(flattening.matrix(tensor.coefficients))[1]
+        bounds.append(-(-numerical_rank(values) // flattening.power_rank))
+    return max(bounds)
 
 
 def certified_bound(coefficients: Any, dim: int, order: int, radius: Any) -> tuple[int, str]:

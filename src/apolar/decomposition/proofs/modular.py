@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.decomposition.exact.number_fields import PRIME, load_flint, to_fmpq
+from apolar.decomposition.exact.arithmetic import PRIME, flint, to_fmpq
 from apolar.tensor.monomials import monomial_variables
 
 
@@ -26,11 +26,12 @@ def residues(array: Array) -> IndexArray:
         # A square root of -1: 2 is not a square modulo this prime.
         root = pow(2, (PRIME - 1) // 4, PRIME)
         return (residues(array.real) + root * residues(array.imag)) % PRIME
-    mantissas, exponents = np.frexp(np.asarray(array, dtype=float))
-    integers = np.ldexp(mantissas, 53).astype(np.int64) % PRIME
-    distinct, where = np.unique(exponents - 53, return_inverse=True)
-    powers = np.array([pow(2, int(e), PRIME) for e in distinct], dtype=np.int64)
-    return integers * powers[where.reshape(np.shape(integers))] % PRIME
+
+    def residue(value: float) -> int:
+        numerator, denominator = float(value).as_integer_ratio()
+        return numerator * pow(denominator, -1, PRIME) % PRIME
+
+    return np.asarray(np.frompyfunc(residue, 1, 1)(array), dtype=np.int64)
 
 
 def power_values(points: IndexArray, degree: int) -> IndexArray:
@@ -50,12 +51,12 @@ def product(left: IndexArray, right: IndexArray) -> IndexArray:
 
 def rank(matrix: IndexArray) -> int:
     """Return the rank of a matrix of residues."""
-    return int(load_flint().nmod_mat(matrix.tolist(), PRIME).rank())
+    return int(flint.nmod_mat(matrix.tolist(), PRIME).rank())
 
 
 def kernel(matrix: IndexArray) -> IndexArray:
     """Return a basis of the vectors that a matrix of residues sends to zero, one per row."""
-    basis, size = load_flint().nmod_mat(matrix.tolist(), PRIME).nullspace()
+    basis, size = flint.nmod_mat(matrix.tolist(), PRIME).nullspace()
     return np.array(
         [[int(a) for a in row] for row in basis.transpose().tolist()[:size]], dtype=np.int64
     ).reshape(size, matrix.shape[1])
@@ -63,7 +64,7 @@ def kernel(matrix: IndexArray) -> IndexArray:
 
 def exact_matrix(rows: Iterable[Iterable[Any]]) -> Any:
     """Return a matrix of real floating-point numbers and fractions, times a number, as one of integers."""
-    return load_flint().fmpq_mat([[to_fmpq(value) for value in row] for row in rows]).numer_denom()[0]
+    return flint.fmpq_mat([[to_fmpq(value) for value in row] for row in rows]).numer_denom()[0]
 
 
 def kruskal_rank(matrix: IndexArray, work: float) -> int:

@@ -28,9 +28,10 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.decomposition.exact.balls import (
+from apolar.decomposition.exact.arithmetic import (
     ball_product,
     distance_from_identity,
+    flint,
     in_floats,
     largest,
     midpoints,
@@ -43,7 +44,6 @@ from apolar.decomposition.exact.balls import (
     upper_end,
     weighting_roots,
 )
-from apolar.decomposition.exact.number_fields import load_flint
 from apolar.decomposition.proofs.flattenings import Flattening
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import n_monomials
@@ -69,9 +69,19 @@ class Displacement:
     change: Any
 
 
-@dataclass(frozen=True)
 class Linearisation:
     """Terms to first order, and bounds of what is left, as balls.
+
+    Parameters
+    ----------
+    weights : ndarray of balls, shape (rank,)
+    points : ndarray of balls, shape (rank, dim)
+    order : int
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        Where J is not of full rank, or is too large.
 
     Attributes
     ----------
@@ -96,67 +106,30 @@ class Linearisation:
         At least ``|Q^* J B - I|``.
     """
 
-    rank: int
-    dim: int
-    order: int
-    weights: Any
-    sizes: Any
-    scales: Any
-    basis: Array | None
-    stretch: Any
-    norm: Any
-    inverse_norm: Any
-    reach: Any
-    defect: Any
-
-    @classmethod
-    def of(cls, weights: Any, points: Any, order: int) -> "Linearisation | None":
-        """Return the linearisation at some terms, or None where J is not of full rank, or is too large.
-
-        Parameters
-        ----------
-        weights : ndarray of balls, shape (rank,)
-        points : ndarray of balls, shape (rank, dim)
-        order : int
-        """
-        rank, dim = points.shape
+    def __init__(self, weights: Any, points: Any, order: int) -> None:
+        self.rank, self.dim = rank, dim = points.shape
+        self.order, self.weights = order, np.abs(weights)
         n_equations, n_unknowns = n_monomials(dim, order), rank * dim
         if order == 1 or n_equations * n_unknowns * min(n_equations, n_unknowns) > TUNING.proof_work:
-            return None
-        sizes = np.array([norm(point) for point in points])
-        scales = midpoints(1 / (np.abs(weights) * sizes ** (order - 1)))
-        lower = (weights * scales)[:, None] * monomial_values(points, order - 1)
+            raise np.linalg.LinAlgError("The terms are too many.")
+        self.sizes = np.array([norm(point) for point in points])
+        self.scales = midpoints(1 / (self.weights * self.sizes ** (order - 1)))
+        lower = (weights * self.scales)[:, None] * monomial_values(points, order - 1)
         derivatives = power_derivatives(lower, dim, order).reshape(n_unknowns, -1)
         jacobian = (derivatives * weighting_roots(dim, order)).T
-        basis = None
-        square = jacobian
+        self.norm, self.stretch = operator_norm(jacobian), flint.arb(1)
+        self.basis: Array | None = None
         if n_unknowns < n_equations:
-            basis = np.linalg.qr(in_floats(jacobian))[0]
-            square = ball_product(basis.conj().T, jacobian)
-        try:
-            inverse = np.linalg.pinv(in_floats(square))
-        except np.linalg.LinAlgError:
-            return None
-        defect = distance_from_identity(square, inverse)
-        if not defect < 0.5:
-            return None
+            self.basis = np.linalg.qr(in_floats(jacobian))[0]
+            self.stretch = stretch_of(self.basis.conj().T)
+            jacobian = ball_product(self.basis.conj().T, jacobian)
+        inverse = np.linalg.pinv(in_floats(jacobian))
+        self.defect = distance_from_identity(jacobian, inverse)
+        if not self.defect < 0.5:
+            raise np.linalg.LinAlgError("The derivatives of the terms are dependent.")
+        self.inverse_norm = operator_norm(to_balls(inverse))
         blocks = to_balls(inverse).reshape(rank, dim, -1)
-        reaches = np.array([operator_norm(block) for block in blocks]) * scales / sizes
-        stretch = load_flint().arb(1) if basis is None else stretch_of(basis.conj().T)
-        return cls(
-            rank,
-            dim,
-            order,
-            np.abs(weights),
-            sizes,
-            scales,
-            basis,
-            stretch,
-            operator_norm(jacobian),
-            operator_norm(to_balls(inverse)),
-            largest(reaches),
-            defect,
-        )
+        self.reach = largest(np.array([operator_norm(block) for block in blocks]) * self.scales / self.sizes)
 
     def _curvature(self, radius: Any) -> Any:
         """Return a bound of the second derivative where points move by at most a radius."""
@@ -253,7 +226,7 @@ def near_all_sums(
     if not least > 0:
         return False
     sides = norm(blocks[:rank, rank:]).max(norm(blocks[rank:, :rank])) + moved
-    factor = stretch * load_flint().arb(flattening.power_rank).sqrt() * sides * (2 + sides / least) / least
+    factor = stretch * flint.arb(flattening.power_rank).sqrt() * sides * (2 + sides / least) / least
     equations = _equations(linearised, flattening, left[:, rank:], right[:, rank:])
     return equations is not None and bool(factor < singular_values_below(equations)[-1])
 
@@ -268,7 +241,7 @@ def _equations(linearised: Linearisation, flattening: Flattening, left: Array, r
     n_equations = left.shape[1] * right.shape[1] + basis.shape[1]
     if n_equations < size or n_equations * size**2 > TUNING.proof_work:
         return None
-    weights = flattening.matrix(np.full(size, load_flint().arb(1)))
+    weights = flattening.matrix(np.full(size, flint.arb(1)))
     rows, columns = np.nonzero(flattening.signs)
     roots = weighting_roots(linearised.dim, linearised.order)
     blocks = [to_balls(basis.conj().T)]

@@ -18,13 +18,14 @@ Zariski's main theorem; the one found is isolated in it, as its tangents are ind
 [chiantini2014]. The kernels are those of all terms together, and do not depend on the weights.
 """
 
+from contextlib import suppress
 from functools import cached_property
 from itertools import combinations_with_replacement
 
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.decomposition.exact.number_fields import PRIME, load_flint
+from apolar.decomposition.exact.arithmetic import PRIME, load_flint
 from apolar.decomposition.proofs import modular
 from apolar.decomposition.proofs.flattenings import Flattening, flattenings
 from apolar.decomposition.ranks import generic_rank
@@ -87,8 +88,11 @@ def _family(points: Array, order: int) -> str | None:
     All components of the solutions of n equations in more than n unknowns have positive dimension, and so
     have all fibres of a map onto a set of fewer dimensions [alexander1995].
     """
-    rank = len(points)
-    dim = _essential_dim(points)
+    rank, dim = points.shape
+    if not np.iscomplexobj(points) and points.size <= TUNING.max_proof_terms:
+        # Without FLINT, the dimension of the span of the points is not proved.
+        with suppress(ImportError):
+            dim = int(modular.exact_matrix(points).rank())
     size = n_monomials(dim, order)
     if rank * dim > size:
         return f"{rank} points have {rank * dim} coordinates, more than the {size} coefficients of the tensor"
@@ -98,17 +102,6 @@ def _family(points: Array, order: int) -> str | None:
             "parameters (Alexander and Hirschowitz)"
         )
     return None
-
-
-def _essential_dim(points: Array) -> int:
-    """Return the dimension of the span of the points where it is proved, else that of the space."""
-    dim = points.shape[1]
-    if np.iscomplexobj(points) or points.size > TUNING.max_proof_terms:
-        return dim
-    try:
-        return int(modular.exact_matrix(points).rank())
-    except ImportError:
-        return dim
 
 
 class PowerRanks:
@@ -125,19 +118,16 @@ class PowerRanks:
         self._kruskal: dict[int, int] = {}
 
     @cached_property
-    def independent_from(self) -> int | None:
-        """The least degree whose powers are proved independent, as are those above; None if none is found."""
+    def independent_from(self) -> float:
+        """The least degree whose powers are proved independent, as are those above; infinite if none is."""
         n_points, dim = self.points.shape
         for degree in range(1, n_points + 1):
-            if n_monomials(dim, degree) * n_points**2 > TUNING.proof_work:
-                return None
-            if n_monomials(dim, degree) >= n_points and self._rank(degree) == n_points:
+            n_powers = n_monomials(dim, degree)
+            if n_powers * n_points**2 > TUNING.proof_work:
+                break
+            if n_powers >= n_points and modular.rank(modular.power_values(self.points, degree)) == n_points:
                 return degree
-        return None
-
-    def independent(self, degree: int) -> bool:
-        """Return whether the powers of a degree are proved linearly independent."""
-        return self.independent_from is not None and self.independent_from <= degree
+        return np.inf
 
     def kruskal(self, degree: int) -> int:
         """Return a lower bound of the Kruskal rank: any so many powers of the degree are independent.
@@ -146,7 +136,7 @@ class PowerRanks:
         sum of those of v_i^a and v_i^b less one, up to the number of points [sidiropoulos2000].
         """
         n_points, dim = self.points.shape
-        if self.independent(degree):
+        if degree >= self.independent_from:
             return n_points
         if degree not in self._kruskal:
             best = 0
@@ -159,9 +149,6 @@ class PowerRanks:
                     best = max(best, min(n_points, sum(both) - 1))
             self._kruskal[degree] = best
         return self._kruskal[degree]
-
-    def _rank(self, degree: int) -> int:
-        return modular.rank(modular.power_values(self.points, degree))
 
 
 def kruskal_criterion(ranks: PowerRanks, order: int) -> str | None:
@@ -214,7 +201,7 @@ def base_locus_criterion(ranks: PowerRanks, order: int) -> str | None:
     """
     half = order // 2
     dim = ranks.points.shape[1]
-    if order % 2 or dim < 3 or not ranks.independent(half):
+    if order % 2 or dim < 3 or half < ranks.independent_from:
         return None
     size = n_monomials(dim, half)
     if size - len(ranks.points) < dim - 1 or len(ranks.points) * size**2 > TUNING.proof_work:
