@@ -88,6 +88,9 @@ def run_in_threads(call: Callable[[], None], n_threads: int) -> None:
     The call takes work until none is left. So calls that have not begun when the one of this thread ends are
     left out: no thread waits for a thread, even if the calls of this function take up the whole pool.
     """
+    if n_threads <= 1:
+        call()
+        return
     others = [submit(call) for _ in range(n_threads - 1)]
     try:
         call()

@@ -14,10 +14,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from apolar._core.arrays import Array
-from apolar._core.checks import check_integer, numeric_array, one_of, random_generator
-from apolar._core.literals import CovarianceType, Criterion, PriorName
+from apolar._core.checks import (
+    CovarianceType,
+    Criterion,
+    PriorName,
+    check_integer,
+    numeric_array,
+    one_of,
+    random_generator,
+)
 from apolar.classification.choice import ClassRows, choose_mixtures, log_joint
-from apolar.data.weights import as_counts
+from apolar.data.chunks import as_counts
 from apolar.mixture.prior import Prior
 from apolar.scores import CRITERIA
 

@@ -224,15 +224,13 @@ class Combination(Displayed):
         return title, (["clusters", "entropy", "combined", ""], rows)
 
 
-def combine(
-    mixture: Any, state: FittedState, rows: Rows, threads: int, n_clusters: int | None
-) -> Combination:
+def combine(mixture: Any, rows: Rows, n_clusters: int | None) -> Combination:
     """Return the components of a mixture, combined into clusters by entropy [baudry2010].
 
     In each step the two clusters are combined that lower the entropy of the clustering most. Rows are read
     once; the probabilities of those that are in doubt are kept.
     """
-    posteriors = state.answer(rows, "probabilities", threads, _keep_doubtful)
+    posteriors = FittedState.of(mixture).answer(rows, "probabilities", mixture.n_threads, _keep_doubtful)
     posteriors = np.asarray(posteriors if rows.is_distributed else to_numpy(posteriors), dtype=np.float64)
     merges, entropies = _merge_steps(posteriors)
     chosen = elbow(entropies) if n_clusters is None else n_clusters

@@ -11,7 +11,7 @@ from sklearn.impute import MissingIndicator
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from apolar._core.arrays import Array
-from apolar._core.literals import CovarianceType, PriorName, StartName
+from apolar._core.checks import CovarianceType, PriorName, StartName
 from apolar.estimator.gaussian_mixture import GaussianMixture
 from apolar.exceptions import ColumnWarning
 from apolar.mixture.prior import Prior

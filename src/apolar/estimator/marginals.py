@@ -202,7 +202,7 @@ def regress(model: Any, columns: Any, values: Any) -> Regression:
     if not hasattr(values, "columns"):
         # An array has no names, and none are asked for.
         vars(known).pop("feature_names_in_", None)
-    rows = open_input(known, values, reset=False, once=True)
+    rows = open_input(known, values)
     if rows.is_distributed or rows.is_sparse:
         raise TypeError("values must be dense, and not of Dask: call regress for each partition.")
 

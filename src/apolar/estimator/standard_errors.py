@@ -172,7 +172,7 @@ def _problem_of_fit(
     if prior is not None:
         # Zero if the fit had no use for a prior that adapts to the rows, or is from a file without it.
         prior = prior.of_strength(state.shrinkage)
-    rows, box = open_input(model, X, sample_weight, reset=False).on_host(), state.parameters.noise
+    rows, box = open_input(model, X, sample_weight, is_reread=True).on_host(), state.parameters.noise
     noise = 0.0 if box is None else model.noise or model.noise_weight_
     problem = problem_of(model, rows, kind, noise, box)
     if state.rounding_variances is not None and state.is_rounded and not is_drawn:

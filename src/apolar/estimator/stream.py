@@ -91,7 +91,7 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
     """
     family, prior = check_parameters(estimator)
     is_new = not hasattr(estimator, "weights_")
-    rows = open_input(estimator, X, sample_weight, reset=is_new, once=True, is_batch=True)
+    rows = open_input(estimator, X, sample_weight, reset=is_new, is_batch=True)
     if rows.is_distributed:
         raise ValueError(
             "partial_fit takes a batch in memory: call it for each partition, X.partitions[i].compute(), "

@@ -11,8 +11,7 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from apolar._core.arrays import Array
-from apolar._core.checks import check_integer, one_of, random_generator
-from apolar._core.literals import CovarianceType, Criterion
+from apolar._core.checks import CovarianceType, Criterion, check_integer, one_of, random_generator
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
 from apolar.data import ArrayRows, Rows
@@ -122,7 +121,7 @@ def select(
     kinds = () if covariance_type is None else _checked_kinds(covariance_type)
     model = _checked_model(parameters, random_state)
     # Bad rows are refused here, with the messages of the estimator, before any candidate is fitted.
-    rows = open_input(model, X, sample_weight, reset=True, min_rows=2)
+    rows = open_input(model, X, sample_weight, reset=True, is_reread=True)
     if effective_n_jobs(n_jobs) > 1 and rows.is_distributed:
         raise ValueError("With rows of Dask its workers share each fit: leave n_jobs out.")
     for kind in kinds:
