@@ -149,8 +149,7 @@ def _libraries() -> ThreadpoolController:
 
 def loaded_libraries() -> list[dict[str, Any]]:
     """Return what threadpoolctl says about each library with threads that is loaded."""
-    info: list[dict[str, Any]] = _libraries().info()
-    return info
+    return list(_libraries().info())
 
 
 def _blas_settings() -> list[tuple[Any, int]]:

@@ -18,7 +18,6 @@ from apolar._core.checks import (
     CovarianceType,
     Criterion,
     PriorName,
-    check_integer,
     numeric_array,
     one_of,
     random_generator,
@@ -27,6 +26,7 @@ from apolar.classification.choice import ClassRows, choose_mixtures, log_joint
 from apolar.data.chunks import as_counts
 from apolar.mixture.prior import Prior
 from apolar.scores import CRITERIA
+from apolar.selection import component_numbers
 
 __all__ = ["MixtureClassifier"]
 
@@ -190,11 +190,7 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
             return ()
         if isinstance(self.n_components, str):
             raise ValueError(f"n_components must be a number, several, or 'auto'; got {self.n_components!r}.")
-        given = self.n_components if isinstance(self.n_components, Iterable) else [self.n_components]
-        numbers = tuple(check_integer(number, "n_components", least=1) for number in given)
-        if not numbers:
-            raise ValueError("n_components is empty: give a number, or several, as in range(1, 6).")
-        return numbers
+        return component_numbers(self.n_components)
 
     def _checked_prior(self) -> Array:
         """Return the probabilities of the classes."""

@@ -238,21 +238,17 @@ class Partitions:
         A call is the index of a partition, and further arguments of the function. By default, there is one
         call for each partition.
         """
-        task = dask.delayed(self._task(function), pure=False, traverse=False)
-        parts = self._numbered_parts()
-        return [task(*parts[i], *arguments) for i, *arguments in calls or [(i,) for i in range(len(parts))]]
-
-    def _task(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return functools.partial(
+        call = functools.partial(
             call_on_partition, function=function, n_features=self.n_features, names=self.names
         )
-
-    def _numbered_parts(self) -> list[tuple[Any, int, int | None]]:
-        """Return each partition, its index, and the index of its first row if that is known."""
+        task = dask.delayed(call, pure=False, traverse=False)
         first_rows: list[Any] = [None] * len(self.parts)
         if self.lengths is not None:
             first_rows = (np.cumsum(self.lengths) - self.lengths).tolist()
-        return list(zip(self.parts, range(len(self.parts)), first_rows, strict=True))
+        return [
+            task(self.parts[i], i, first_rows[i], *arguments)
+            for i, *arguments in calls or [(i,) for i in range(len(self.parts))]
+        ]
 
     def merge(self) -> Partitions:
         """Return partitions that a cluster holds as one for each thread of its workers, in their order.
@@ -266,10 +262,9 @@ class Partitions:
         lengths = self.counts if self.lengths is None else self.lengths
         if 8 * self.n_features * lengths.sum() > n_merged * parse_bytes(dask.config.get("array.chunk-size")):
             return self
-        task = self._task(_all_rows)
-        join, parts = dask.delayed(_join, pure=False), self._numbered_parts()
-        groups = np.array_split(np.arange(len(parts)), n_merged)
-        merged = dask.persist(*(join(task, [parts[i] for i in group]) for group in groups))
+        join, tasks = dask.delayed(stack_chunks, pure=False), self.apply(_all_rows)
+        groups = np.array_split(np.arange(len(tasks)), n_merged)
+        merged = dask.persist(*(join([tasks[i] for i in group]) for group in groups))
         n_rows = np.array([lengths[group].sum() for group in groups])
         return Partitions(list(merged), self.n_features, None, n_rows, self.is_weighted)
 
@@ -395,11 +390,6 @@ def _all_rows(rows: Rows) -> tuple[Any, Any]:
     """Return all rows and their weights or None, with those of weight zero."""
     source: Any = getattr(rows, "source", rows)
     return source.values, rows.weights
-
-
-def _join(task: Callable[..., Any], numbered_parts: list[tuple[Any, ...]]) -> tuple[Any, Any]:
-    """Return the rows and the weights of several partitions as those of one."""
-    return stack_chunks(task(*part) for part in numbered_parts)
 
 
 def _count_rows(rows: Rows) -> tuple[int, int | None]:

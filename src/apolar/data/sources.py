@@ -99,10 +99,6 @@ def _is_table(value: Any) -> bool:
     return sparse.issparse(first) or getattr(first, "ndim", 0) == 2 or is_dataframe(first)
 
 
-def _is_mapped_file(X: Any) -> bool:
-    return isinstance(X, np.ndarray) and X.dtype.kind in "buif" and _memory_map(X) is not None
-
-
 def _is_in_memory(X: Any) -> bool:
     if isinstance(X, list | tuple):
         return not (X and _is_table(X[0]))
@@ -205,20 +201,18 @@ class DatasetRows(Rows):
 
 def is_dataset(X: Any) -> bool:
     """Return whether X is a Dataset or a ParquetFile of pyarrow."""
-    if not type(X).__module__.startswith("pyarrow."):
-        return False
-    return type(X).__name__ == "ParquetFile" or (hasattr(X, "count_rows") and hasattr(X, "schema"))
+    is_known = type(X).__name__ == "ParquetFile" or (hasattr(X, "count_rows") and hasattr(X, "schema"))
+    return type(X).__module__.startswith("pyarrow.") and is_known
 
 
 # --- arrays that are mapped from a file ----------------------------------------------
 
 
-def _memory_map(array: Array) -> np.memmap | None:
-    """Return the memory map that an array is, or is a view of; None if there is none."""
-    base: Any = array
-    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
-        base = base.base
-    return base if isinstance(base, np.memmap) else None
+def _is_mapped(X: Any) -> bool:
+    """Return whether X is a memory map, or a view of one."""
+    while isinstance(X, np.ndarray) and not isinstance(X, np.memmap):
+        X = X.base
+    return isinstance(X, np.memmap)
 
 
 class MappedFileRows(ArrayRows):
@@ -237,12 +231,12 @@ class MappedFileRows(ArrayRows):
 
     def __init__(self, array: Array) -> None:
         super().__init__(array)
-        mapping = _memory_map(array)
+        mapping: Any = array
+        while not isinstance(mapping, np.memmap):
+            mapping = mapping.base
         file = getattr(mapping, "_mmap", None)
         # Pages of a private map (mode "c") are not released: what was written to them would be lost.
-        can_release = (
-            isinstance(file, mmap.mmap) and getattr(mapping, "mode", "c") != "c" and hasattr(file, "madvise")
-        )
+        can_release = hasattr(file, "madvise") and getattr(mapping, "mode", "c") != "c"
         self._file: mmap.mmap | None = file if can_release else None
         self._address = 0 if self._file is None else np.frombuffer(self._file, dtype=np.uint8).ctypes.data
 
@@ -373,7 +367,7 @@ def check_columns(rows: Rows, n_features: int, names: tuple[str, ...] | None, pa
 
 
 SOURCES: dict[str, SourceKind] = {
-    "mapped file": SourceKind(_is_mapped_file, lambda X: MappedFileRows(require_numbers(X))),
+    "mapped file": SourceKind(_is_mapped, lambda X: MappedFileRows(require_numbers(X))),
     "array": SourceKind(lambda X: isinstance(X, np.ndarray), _open_in_memory, fits_scikit_learn=True),
     "rows": SourceKind(lambda X: isinstance(X, Rows), lambda X: X),
     "dask": SourceKind(is_dask, _open_dask),

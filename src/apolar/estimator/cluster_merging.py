@@ -230,17 +230,13 @@ def combine(mixture: Any, rows: Rows, n_clusters: int | None) -> Combination:
     In each step the two clusters are combined that lower the entropy of the clustering most. Rows are read
     once; the probabilities of those that are in doubt are kept.
     """
-    posteriors = FittedState.of(mixture).answer(rows, "probabilities", mixture.n_threads, _keep_doubtful)
+    posteriors = FittedState.of(mixture).answer(
+        rows, "probabilities", mixture.n_threads, lambda shares: shares[shares.max(axis=1) < 1]
+    )
     posteriors = np.asarray(posteriors if rows.is_distributed else to_numpy(posteriors), dtype=np.float64)
     merges, entropies = _merge_steps(posteriors)
     chosen = elbow(entropies) if n_clusters is None else n_clusters
     return Combination(mixture, chosen, merges, entropies).with_n_clusters(chosen)
-
-
-def _keep_doubtful(probabilities: Any) -> Array:
-    """Return the probabilities of those rows that may be in more than one component."""
-    shares = to_numpy(probabilities)
-    return shares[shares.max(axis=1) < 1]
 
 
 def elbow(entropies: Array) -> int:

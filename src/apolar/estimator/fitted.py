@@ -243,7 +243,7 @@ class FittedState:
         n_threads : int or None, default=1
             None: one per processor.
         keep : callable, optional
-            What to keep of the answers for a block, unless the rows are distributed.
+            What to keep of the answers for a block, on the host, unless the rows are distributed.
 
         Returns
         -------
@@ -260,8 +260,8 @@ class FittedState:
         def answers(block: Block) -> Any:
             answer = block.posteriors(natural, what)
             answer = answer + blocks.whitening.log_det if what == "densities" else answer
-            answer = answer if keep is None else keep(answer)
-            return to_numpy(answer) if rows.returns_to_host else answer
+            answer = to_numpy(answer) if rows.returns_to_host or keep is not None else answer
+            return answer if keep is None else keep(answer)
 
         with one_blas_thread():
             chunk = self._only_chunk(rows)

@@ -140,10 +140,8 @@ class MixtureImputer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         values = self._checked(X, reset=False)
         kept = self._is_observed
-        if self.sample_posterior:
-            imputed = self.mixture_.impute(values[:, kept], n_draws=1)[0]
-        else:
-            imputed = self.mixture_.impute(values[:, kept])
+        n_draws = 1 if self.sample_posterior else None
+        imputed = self.mixture_.impute(values[:, kept], n_draws=n_draws).reshape(len(values), -1)
         if self.keep_empty_features:
             out = np.zeros(values.shape, dtype=imputed.dtype)
             out[:, kept] = imputed

@@ -117,7 +117,7 @@ def select(
     """
     begun = time.perf_counter()
     one_of(criterion, "criterion", tuple(CRITERIA))
-    numbers = _checked_numbers(n_components)
+    numbers = component_numbers(n_components)
     kinds = () if covariance_type is None else _checked_kinds(covariance_type)
     model = _checked_model(parameters, random_state)
     # Bad rows are refused here, with the messages of the estimator, before any candidate is fitted.
@@ -283,7 +283,8 @@ class ConstantColumns:
 # --- checks of the arguments ----------------------------------------------------------------
 
 
-def _checked_numbers(n_components: Any) -> tuple[int, ...]:
+def component_numbers(n_components: Any) -> tuple[int, ...]:
+    """Return the numbers of components to compare, each once."""
     single = isinstance(n_components, str | bytes) or not isinstance(n_components, Iterable)
     given = [n_components] if single else list(n_components)
     numbers = dict.fromkeys(check_integer(number, "n_components", least=1) for number in given)
