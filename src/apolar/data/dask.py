@@ -180,8 +180,9 @@ class DaskRows(Rows):
         """
         lengths = _known_lengths(self._collection)
         partitions = Partitions(_parts(self._collection), self.n_features, self.names, lengths)
-        tasks = partitions.apply(functools.partial(_checked_values, function=function))
         columns = () if n_columns is None else (n_columns,)
+        none = np.zeros((0, *columns), dtype)
+        tasks = partitions.apply(functools.partial(_checked_values, function=function, none=none))
         n_rows = [np.nan] * len(tasks) if lengths is None else lengths.tolist()
         blocks = [da.from_delayed(tasks[i], (n, *columns), dtype=dtype) for i, n in enumerate(n_rows)]
         return da.concatenate(blocks)
@@ -407,8 +408,8 @@ def _sample_rows(rows: Rows, start: int, step: int) -> tuple[Any, Any]:
     return rows.take(sample_positions(start, start + (rows.n_rows or 0), step))
 
 
-def _checked_values(rows: Rows, function: Callable[[Any], Any]) -> Any:
-    """Return a function of all rows, which may be none, after checking them."""
+def _checked_values(rows: Rows, function: Callable[[Any], Any], none: Any) -> Any:
+    """Return a function of all rows, after checking them; `none` of no rows."""
     values, _ = rows.take(slice(None))
     chunk = Chunk(values, None, rows.first_row, rows.n_features, rows.names).check(allows_missing=True)
-    return function(values if chunk is None else chunk.values)
+    return none if chunk is None else function(chunk.values)

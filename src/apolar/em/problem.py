@@ -22,8 +22,7 @@ from apolar.em.row_blocks import RowBlocks, is_compiled
 from apolar.em.row_samples import RowSamples
 from apolar.em.whitening import Whitening, check_scale, diagonal_covariance, scale_of, whitening_of
 from apolar.mixture.families import Family
-from apolar.mixture.noise import NoiseBox, append_noise
-from apolar.mixture.parameters import SufficientStats, WhitenedParameters
+from apolar.mixture.parameters import NoiseBox, SufficientStats, WhitenedParameters, append_noise
 from apolar.mixture.prior import Prior
 
 # Rows of at most this many numbers (16 MB) are stored in whitened coordinates for the extension.

@@ -141,8 +141,7 @@ def _normal_points(n_features: int) -> Array:
     """Return quasi-random points of a standard normal distribution."""
     n_points = 2 ** int(np.log2(min(N_POINTS, max(MAX_POINT_NUMBERS // n_features, 2))))
     # Moved off zero, the first of these points.
-    points: Array = ndtri(qmc.Sobol(n_features, scramble=False).random(n_points) + 0.5 / n_points)
-    return points
+    return ndtri(qmc.Sobol(n_features, scramble=False).random(n_points) + 0.5 / n_points)
 
 
 # --- combined components ------------------------------------------------------------------------

@@ -22,8 +22,13 @@ from apolar.em.row_blocks import RowBlocks
 from apolar.em.run import evidence_of
 from apolar.em.whitening import Whitening, mixture_around
 from apolar.mixture.families import Family, family
-from apolar.mixture.noise import N_NOISE_PARAMETERS, append_noise, noise_weights
-from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
+from apolar.mixture.parameters import (
+    N_NOISE_PARAMETERS,
+    MixtureParameters,
+    WhitenedParameters,
+    append_noise,
+    noise_weights,
+)
 from apolar.scores import FitSummary
 
 __all__ = ["NOISE_LABEL", "FittedState"]
@@ -254,7 +259,7 @@ class FittedState:
         if rows.is_distributed:
             n_columns = n_components if what == "probabilities" else None
             dtype = np.int64 if what == "labels" else np.float64
-            return rows.map_lazily(functools.partial(self._answer_partition, what=what), n_columns, dtype)
+            return rows.map_lazily(lambda values: self.answer(ArrayRows(values), what), n_columns, dtype)
         blocks, natural = self.blocks, self.natural
 
         def answers(block: Block) -> Any:
@@ -289,13 +294,6 @@ class FittedState:
         if rows.values.shape[0] * n_numbers > CHUNK_SIZE:
             return None
         return Chunk(rows.values, rows.weights, rows.first_row, rows.n_features, rows.names)
-
-    def _answer_partition(self, values: Any, what: str) -> Any:
-        """Return an answer for each row of a partition, which may be empty."""
-        if values.shape[0]:
-            return self.answer(ArrayRows(values), what)
-        shape = (0, self.parameters.n_components) if what == "probabilities" else (0,)
-        return np.zeros(shape, dtype=np.int64 if what == "labels" else np.float64)
 
     def likelihood(self, rows: Rows, n_threads: int | None = 1) -> FitSummary:
         """Return what criteria are computed from, but the evidence, by one pass in bounded memory."""

@@ -175,7 +175,7 @@ class MixtureImputer(TransformerMixin, BaseEstimator):
         """Return X as an array of float32 or float64, NaN where a value is missing."""
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.float64), np.nan)
-        checked: Array = validate_data(
+        return validate_data(
             self,
             X,
             reset=reset,
@@ -183,4 +183,3 @@ class MixtureImputer(TransformerMixin, BaseEstimator):
             ensure_all_finite="allow-nan",
             ensure_min_samples=2 if reset else 1,
         )
-        return checked

@@ -24,8 +24,7 @@ from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import check_parameters, open_input
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture.families import Family
-from apolar.mixture.noise import noise_weights
-from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch, noise_weights
 from apolar.mixture.prior import Prior
 from apolar.mixture.recovered import sample
 from apolar.moments.covariance import is_constant, row_moments

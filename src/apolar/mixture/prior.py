@@ -19,8 +19,7 @@ from apolar._core.checks import positive_number
 from apolar._core.constants import MIN_PART
 from apolar._core.settings import SETTINGS
 from apolar.mixture.families import Family, PriorTerms, conjugate_terms
-from apolar.mixture.noise import noise_weights
-from apolar.mixture.parameters import SufficientStats, WhitenedParameters
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters, noise_weights
 from apolar.mixture.storage import LOG_2PI
 
 __all__ = [
