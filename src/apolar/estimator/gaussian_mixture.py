@@ -9,6 +9,7 @@ from typing import Any, Self, overload
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from apolar._core.arrays import Array
 from apolar._core.checks import CovarianceType, PriorName, StartName, random_generator
@@ -29,6 +30,8 @@ from apolar.estimator.model_files import check_writable, load_model, save_model
 from apolar.estimator.standard_errors import Bootstrap, StandardErrors, bootstrap, standard_errors
 from apolar.estimator.stream import update_from_batch
 from apolar.estimator.summary import Summary, summary_of
+from apolar.mixture.families import family
+from apolar.mixture.parameters import N_NOISE_PARAMETERS
 from apolar.mixture.prior import Prior
 from apolar.mixture.recovered import sample
 from apolar.scores import FitSummary
@@ -386,7 +389,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
         A noise component counts as two, its weight and its volume, as in mclust.
         """
-        return FittedState.of(self).n_parameters
+        check_is_fitted(self)
+        n_parameters = family(self.covariance_type).n_parameters(*self.means_.shape)
+        return n_parameters + (0 if vars(self).get("noise_box_") is None else N_NOISE_PARAMETERS)
 
     def _n_parameters(self) -> int:
         """Return `n_parameters_`, under the private name that users of scikit-learn's class rely on."""
