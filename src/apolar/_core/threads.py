@@ -17,7 +17,6 @@ from threadpoolctl import ThreadpoolController
 
 __all__ = [
     "default_threads",
-    "loaded_libraries",
     "map_in_threads",
     "one_blas_thread",
     "run_in_threads",
@@ -141,21 +140,15 @@ def default_threads() -> int:
 
 
 @functools.cache
-def _libraries() -> ThreadpoolController:
-    """Return the controller of the loaded libraries; SciPy is imported first, as it loads its own BLAS."""
+def _blas_libraries() -> list[Any]:
+    """Return the BLAS libraries that are loaded; SciPy is imported first, as it loads its own."""
     import_module("scipy.linalg")
-    return ThreadpoolController()
-
-
-def loaded_libraries() -> list[dict[str, Any]]:
-    """Return what threadpoolctl says about each library with threads that is loaded."""
-    return list(_libraries().info())
+    return [each for each in ThreadpoolController().lib_controllers if each.user_api == "blas"]
 
 
 def _blas_settings() -> list[tuple[Any, int]]:
     """Return each BLAS library and the number of its threads."""
-    libraries = _libraries().lib_controllers
-    return [(library, library.num_threads) for library in libraries if library.user_api == "blas"]
+    return [(library, library.num_threads) for library in _blas_libraries()]
 
 
 @contextlib.contextmanager
