@@ -16,8 +16,7 @@ from dask.utils import parse_bytes
 from scipy import sparse
 
 from apolar._core.arrays import IndexArray
-from apolar.data.chunks import Chunk, RowFunction, require_table
-from apolar.data.row_arrays import sample_positions, stack_chunks
+from apolar.data.chunks import Chunk, RowFunction, require_table, sample_positions, stack_chunks
 from apolar.data.rows import (
     CHUNK_SIZE,
     MAX_SAMPLE_VALUES,

@@ -21,8 +21,16 @@ from apolar._core.namespaces import (
     to_numpy,
 )
 from apolar._core.threads import map_in_threads
-from apolar.data.chunks import Chunk, RowFunction, check_weights
-from apolar.data.row_arrays import row_slice, sample_positions, stack_chunks, take_both, take_rows
+from apolar.data.chunks import (
+    Chunk,
+    RowFunction,
+    check_weights,
+    row_slice,
+    sample_positions,
+    stack_chunks,
+    take_both,
+    take_rows,
+)
 from apolar.exceptions import RowError
 
 # The number of values in a chunk: small enough for the cache, large enough for BLAS.
@@ -155,26 +163,28 @@ class Rows(ABC):
         sums : list
             On the host.
         """
-        return add_up(self._checked_results(function, n_threads, chunk_rows, adds=True)) or []
-
-    def map(
-        self, function: RowFunction, n_threads: int = 1, chunk_rows: RowsPerChunk = None
-    ) -> Iterator[Any]:
-        """Yield what a function returns for each chunk, in order; parameters are those of `reduce`."""
-        return self._checked_results(function, n_threads, chunk_rows, adds=False)
+        return add_up(self.map(function, n_threads, chunk_rows, adds=True)) or []
 
     def first(self, function: RowFunction) -> Any:
         """Return a function of the first chunk that has one, which is small on a device as well.
 
         Rows that can be read only once can still be read completely afterwards.
         """
-        size = max(1, CHUNK_SIZE // self.n_features)
-        return next(self._checked_results(function, 1, size, adds=False))
+        return next(self.map(function, chunk_rows=max(1, CHUNK_SIZE // self.n_features)))
 
-    def _checked_results(
-        self, function: RowFunction, n_threads: int, chunk_rows: RowsPerChunk, *, adds: bool
+    def map(
+        self,
+        function: RowFunction,
+        n_threads: int = 1,
+        chunk_rows: RowsPerChunk = None,
+        *,
+        adds: bool = False,
     ) -> Iterator[Any]:
-        """Yield `results` of chunks that have one; raise ValueError if none has."""
+        """Yield what a function returns for each chunk that it has something of, in order.
+
+        Parameters are those of `reduce`. If the caller `adds` what it gets, it may come in sums. A
+        ValueError is raised if there is nothing.
+        """
         # A device runs in parallel by itself.
         n_threads = 1 if self.device_template is not None else n_threads
         is_empty = True

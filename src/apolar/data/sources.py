@@ -102,8 +102,7 @@ def _is_table(value: Any) -> bool:
 def _is_in_memory(X: Any) -> bool:
     if isinstance(X, list | tuple):
         return not (X and _is_table(X[0]))
-    # scikit-learn has the usual messages for numbers and strings.
-    return sparse.issparse(X) or is_dataframe(X) or hasattr(X, "__array__") or np.isscalar(X)
+    return sparse.issparse(X) or is_dataframe(X) or hasattr(X, "__array__")
 
 
 # --- dataframes, and data sets of files ------------------------------------------------
@@ -374,6 +373,8 @@ SOURCES: dict[str, SourceKind] = {
     "device array": SourceKind(is_device_array, lambda X: ArrayRows(require_numbers(detach(X)))),
     "data set": SourceKind(is_dataset, DatasetRows),
     "in memory": SourceKind(_is_in_memory, _open_in_memory, fits_scikit_learn=True),
-    "chunks": SourceKind(lambda X: isinstance(X, Iterable) and not isinstance(X, dict), ChunkRows),
+    "chunks": SourceKind(
+        lambda X: isinstance(X, Iterable) and not isinstance(X, str | bytes | dict), ChunkRows
+    ),
 }
 """All kinds of tables. A new one is a file with its `Rows`, and a line here, before more general ones."""

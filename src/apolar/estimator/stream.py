@@ -11,7 +11,7 @@ from sklearn.base import clone
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows, fetch_rows, open_rows
-from apolar.data.row_arrays import stack_rows
+from apolar.data.chunks import stack_rows
 from apolar.em.problem import Problem
 from apolar.em.whitening import Whitening, whitening_around
 from apolar.estimator.fit import Search, problem_of, warm_start_of
