@@ -363,9 +363,9 @@ def sample_positions(start: int, stop: int, step: int, device_template: Any = No
     positions : array of int64, shape (n_sampled,)
         Counted from `start`, ascending.
     """
-    xp = np if device_template is None else namespace(device_template)
-    device = {} if device_template is None else {"device": device_template.device}
-    group = xp.arange(start // step, -(-stop // step), dtype=xp.int64, **device)
+    like = np.empty(0) if device_template is None else device_template
+    xp = namespace(like)
+    group = xp.arange(start // step, -(-stop // step), dtype=xp.int64, device=like.device)
     # The fractional part of group times the golden ratio, in fixed point with 32 bits, times step.
     within_group = (((group * 2654435769) & 0xFFFFFFFF) * step) >> 32
     positions = group * step + within_group

@@ -199,9 +199,7 @@ class Combination(Displayed):
         shares = self.predict_proba(X)
         xp = namespace(shares)
         labels = xp.argmax(shares, axis=1)
-        if vars(self.mixture).get("noise_box_") is None:
-            return labels
-        # What is missing to one is the probability of noise.
+        # What is missing to one is the probability of noise: nothing, but for rounding, without noise.
         is_noise = 1 - xp.sum(shares, axis=1) > xp.max(shares, axis=1)
         return xp.where(is_noise, NOISE_LABEL, labels)
 
