@@ -16,7 +16,6 @@ from apolar._core.namespaces import to_device_of
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows, on_checked
 from apolar.em.blocks import as_float64_rows
-from apolar.em.completion import Completion
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import float_type, open_input
 from apolar.mixture.conditional import min_distances
@@ -143,31 +142,24 @@ def impute(model: Any, rows: Rows, dtype: np.dtype[Any], n_draws: int | None) ->
         check_integer(n_draws, "n_draws", least=1)
     if rows.is_sparse:
         raise TypeError("X is sparse, and none of its values can be missing: there is nothing to impute.")
-    rng = None if n_draws is None else random_generator(model.random_state)
-    completion = FittedState.of(model).completion
-    filled = functools.partial(_fill, completion, dtype, n_draws, rng)
     if rows.is_distributed and n_draws is not None:
         raise ValueError("n_draws is for rows in memory: call impute for each partition.")
+    rng = None if n_draws is None else random_generator(model.random_state)
+    completion = FittedState.of(model).completion
+
+    def filled(values: Array) -> Array:
+        if rng is None:
+            out = completion.impute(values)
+        else:
+            out = np.stack([completion.draw(values, rng) for _ in range(n_draws or 0)])
+        with np.errstate(over="ignore"):
+            cast = out.astype(dtype, copy=False)
+        # In double precision if values leave the range of the type.
+        return cast if np.all(np.isfinite(cast)) else out
+
     out = _map_rows(rows, filled, rows.n_features, dtype, axis=-2)
     is_elsewhere = rows.device_template is not None and not rows.returns_to_host
     return to_device_of(out, rows.device_template) if is_elsewhere else out
-
-
-def _fill(
-    completion: Completion,
-    dtype: np.dtype[Any],
-    n_draws: int | None,
-    rng: np.random.Generator | None,
-    values: Array,
-) -> Array:
-    """Return rows without missing values, in double precision if they leave the range of the type."""
-    if rng is None:
-        out = completion.impute(values)
-    else:
-        out = np.stack([completion.draw(values, rng) for _ in range(n_draws or 0)])
-    with np.errstate(over="ignore"):
-        cast = out.astype(dtype, copy=False)
-    return cast if np.all(np.isfinite(cast)) else out
 
 
 # --- columns ------------------------------------------------------------------------------------

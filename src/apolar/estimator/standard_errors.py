@@ -12,7 +12,7 @@ from apolar._core.arrays import Array, IndexArray
 from apolar._core.checks import check_fraction, check_integer, random_generator
 from apolar._core.display import SHOWN_CLUSTERS, SHOWN_COLUMNS, Displayed, TableCells, cluster_table, figures
 from apolar._core.threads import one_blas_thread
-from apolar.data import CHUNK_SIZE, Rows, open_rows
+from apolar.data import CHUNK_SIZE, open_rows
 from apolar.data.rows import WeightedRows
 from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
@@ -216,7 +216,11 @@ def standard_errors(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
         a column.
     """
     state, problem, prior = _problem_of_fit(model, X, sample_weight)
-    _check_columns_vary(problem.rows)
+    moments = row_moments(problem.rows, allows_missing=True)
+    constant = np.flatnonzero(is_constant(moments.mean, moments.variances))
+    if len(constant):
+        fault = "is constant: its variance has no standard error. Fit without it."
+        raise ColumnError(int(constant[0]), fault)
     family, whitened = problem.family, problem.whitening.transform_parameters(state.parameters)
     _check_components(problem, whitened)
     coordinates = problem.coordinates(whitened)
@@ -249,15 +253,6 @@ def standard_errors(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
     inverse = (vectors / values) @ vectors.T
     errors = _errors(inverse, whitened, problem, positions, slopes[:, :, problem.n_stats :])
     return replace(errors, information_condition=float(values[-1] / values[0]))
-
-
-def _check_columns_vary(rows: Rows) -> None:
-    """Refuse constant columns: their variances are at their floor."""
-    moments = row_moments(rows, allows_missing=True)
-    constant = np.flatnonzero(is_constant(moments.mean, moments.variances))
-    if len(constant):
-        problem = "is constant: its variance has no standard error. Fit without it."
-        raise ColumnError(int(constant[0]), problem)
 
 
 def _check_components(problem: Problem, whitened: WhitenedParameters) -> None:
