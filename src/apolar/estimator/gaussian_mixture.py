@@ -662,7 +662,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         3 components combine into 2 clusters: 1+3, 2.
         <BLANKLINE>
         clusters  entropy    combined
-               3    4.788
+               3    4.78...
                2        0    1 with 3  <-
                1        0  1+3 with 2
         """
