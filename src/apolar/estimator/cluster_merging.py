@@ -204,7 +204,7 @@ class Combination(Displayed):
         return xp.where(is_noise, NOISE_LABEL, labels)
 
     def __repr__(self) -> str:
-        groups = ", ".join(_plus(group) for group in self.groups)
+        groups = ", ".join(map(_plus, self.groups))
         return f"Combination({len(self.entropies)} components, {self.n_clusters} clusters: {groups})"
 
     def _display(self) -> tuple[str, TableCells]:
@@ -216,8 +216,7 @@ class Combination(Displayed):
             cells = ["0" if entropy < 1e-9 else figures(entropy), " with ".join(map(_plus, pair))]
             rows.append([str(n), *cells, "<-" if n == self.n_clusters else ""])
         clusters = "1 cluster" if self.n_clusters == 1 else f"{self.n_clusters} clusters"
-        groups = ", ".join(_plus(group) for group in self.groups)
-        title = f"{n_components} components combine into {clusters}: {groups}."
+        title = f"{n_components} components combine into {clusters}: {', '.join(map(_plus, self.groups))}."
         return title, (["clusters", "entropy", "combined", ""], rows)
 
 

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from apolar._core.arrays import Array
-from apolar._core.checks import CovarianceType, PriorName, StartName, random_generator
+from apolar._core.checks import CovarianceType, PriorName, StartName
 from apolar._core.namespaces import namespace
 from apolar._core.threads import one_blas_thread
 from apolar.estimator import marginals
@@ -428,7 +428,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             raise ValueError(
                 f"Invalid value for 'n_samples': {n_samples}. The sampling requires at least one sample."
             )
-        rng = random_generator(state) if isinstance(state, np.random.Generator) else check_random_state(state)
+        rng = state if isinstance(state, np.random.Generator) else check_random_state(state)
         X, labels = sample(fitted.family, fitted.parameters, n_samples, rng, grouped=True)
         return X.astype(self.means_.dtype, copy=False), labels
 
@@ -670,23 +670,21 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
     def _repr_html_inner(self) -> str:
         """Return scikit-learn's diagram of the estimator, and below it the summary of a fitted one."""
-        return str(super()._repr_html_inner()) + self._summary_html()
+        diagram = str(super()._repr_html_inner())
+        if not hasattr(self, "weights_"):
+            return diagram
+        try:
+            return diagram + summary_of(self, None, None)._repr_html_()
+        except (ValueError, AttributeError):
+            # A mixture that is not what its parameters say, such as one whose covariance_type was changed.
+            return diagram
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """Return what notebooks show: the same."""
         shown: dict[str, str] = super()._repr_mimebundle_(**kwargs)
         if "text/html" in shown:
-            shown["text/html"] += self._summary_html()
+            shown["text/html"] = self._repr_html_inner()
         return shown
-
-    def _summary_html(self) -> str:
-        if not hasattr(self, "weights_"):
-            return ""
-        try:
-            return summary_of(self, None, None)._repr_html_()
-        except (ValueError, AttributeError):
-            # A mixture that is not what its parameters say, such as one whose covariance_type was changed.
-            return ""
 
     # --- files --------------------------------------------------------------------------------
 
