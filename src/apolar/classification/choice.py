@@ -199,7 +199,7 @@ def _shared_candidates(rows: ClassRows, settings: Any, by_prediction: bool) -> l
     kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     families = {kind: family(kind) for kind in kinds}
     # With the default prior these are shrunk as strongly as rows left out say, not as the evidence does.
-    is_default = isinstance(prior, str) and prior == "default" and by_prediction
+    is_default = prior == "default" and by_prediction
     shrinking = [kind for kind in families if is_default and families[kind].name in ("full", "tied")]
     own = not all(families[kind].shares_covariance for kind in shrinking or kinds)
     shrunk = _shrunk_candidates(rows, TOWARDS_COMMON if own else TOWARDS_COMMON[:1])

@@ -109,8 +109,7 @@ def n_threads_of(estimator: Any) -> int:
 
 def allows_rounding(estimator: Any) -> bool:
     """Return whether a fit may take rows to be known up to their rounding errors: with the default prior."""
-    is_default = isinstance(estimator.prior, str) and estimator.prior == "default"
-    return is_default and estimator.reg_covar is None
+    return bool(estimator.prior == "default") and estimator.reg_covar is None
 
 
 # --- X and sample_weight ------------------------------------------------------------------------
