@@ -47,8 +47,7 @@ def confusion(true: Any, predicted: Any) -> Array:
         raise ValueError("There are no labels to compare.")
     from sklearn.metrics.cluster import contingency_matrix
 
-    counts: Array = contingency_matrix(first, second)
-    return counts
+    return contingency_matrix(first, second)
 
 
 def error_rate(true: Any, predicted: Any) -> float:

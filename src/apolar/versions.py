@@ -9,9 +9,11 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from threadpoolctl import threadpool_info
+
 import apolar
 from apolar._core import compiled
-from apolar._core.threads import default_threads, loaded_libraries
+from apolar._core.threads import default_threads
 
 # As they are installed, by the names of their distributions.
 REQUIRED = ("numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "narwhals", "array-api-compat")
@@ -66,7 +68,7 @@ def _sections() -> dict[str, list[tuple[str, str]]]:
         "Libraries": [(name, _version(name)) for name in REQUIRED],
         "Optional libraries": [(name, _version(name)) for name in OPTIONAL],
         "Libraries with threads": [
-            (str(library["user_api"]), _describe_library(library)) for library in loaded_libraries()
+            (str(library["user_api"]), _describe_library(library)) for library in threadpool_info()
         ],
     }
 

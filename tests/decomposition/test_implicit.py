@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar._core.range_finder import leading_eigenvectors
+from apolar._core.arrays import leading_eigenvectors
 from apolar.decomposition import component_errors, implicit
 from apolar.decomposition.terms import Terms, absorb_weights
 from apolar.decomposition.tuning import TUNING

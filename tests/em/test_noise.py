@@ -15,7 +15,7 @@ from apolar.em.result import Fit
 from apolar.em.run import Stop, evidence_of, run
 from apolar.mixture import Prior
 from apolar.mixture.families import family
-from apolar.mixture.noise import N_NOISE_PARAMETERS, NoiseBox, noise_weights
+from apolar.mixture.parameters import N_NOISE_PARAMETERS, NoiseBox, noise_weights
 from em_steps import plain_em
 from mixtures import FAMILY_NAMES
 from references import FOLDER, table

@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 from apolar import GaussianMixture
 from apolar.mixture.families import family
-from apolar.mixture.noise import NoiseBox
+from apolar.mixture.parameters import NoiseBox
 from apolar.scores import adjusted_rand_index
 from mixtures import FAMILY_NAMES, pairs
 

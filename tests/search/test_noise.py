@@ -8,7 +8,7 @@ from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.mixture import Prior
 from apolar.mixture.families import family
-from apolar.mixture.noise import noise_weights
+from apolar.mixture.parameters import noise_weights
 from apolar.search.candidates import start_candidates
 from apolar.search.merging import MergeCosts
 from apolar.search.proposals import dropped_stats

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 import apolar
-from apolar._core import literals
+from apolar._core import checks
 from apolar.decomposition.constraints import CONSTRAINTS
 from apolar.decomposition.methods import METHODS
 from apolar.mixture.families import FAMILIES
@@ -21,11 +21,11 @@ SCRIPT = Path(__file__).parent / "script.py"
 @pytest.mark.parametrize(
     ("names", "known"),
     [
-        (literals.CovarianceType, FAMILIES),
-        (literals.StartName, STARTS),
-        (literals.Criterion, CRITERIA),
-        (literals.Method, METHODS),
-        (literals.Constraint, CONSTRAINTS),
+        (checks.CovarianceType, FAMILIES),
+        (checks.StartName, STARTS),
+        (checks.Criterion, CRITERIA),
+        (checks.Method, METHODS),
+        (checks.Constraint, CONSTRAINTS),
     ],
 )
 def test_names_are_those_of_the_table(names, known):

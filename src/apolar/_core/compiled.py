@@ -114,8 +114,8 @@ class RowMap(NamedTuple):
 
 def n_stats(kind: int, n_columns: int) -> int:
     """Return the number of row statistics: 1, z and the quadratics of z."""
-    quadratics = {SPHERICAL: 1, DIAGONAL: n_columns, FULL: n_columns * (n_columns + 1) // 2}
-    return 1 + n_columns + quadratics[kind]
+    n_quadratics = (1, n_columns, n_columns * (n_columns + 1) // 2)[kind]
+    return 1 + n_columns + n_quadratics
 
 
 def e_step(

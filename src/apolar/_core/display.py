@@ -39,7 +39,9 @@ def figures(value: float, n_figures: int = N_FIGURES) -> str:
         return "0"
     power = _power(value, n_figures)
     if not MIN_POWER <= power < MAX_POWER:
-        return _with_exponent(value, n_figures)
+        digits, _, exponent = f"{value:.{n_figures - 1}e}".partition("e")
+        digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
+        return f"{digits}e{int(exponent)}"
     n_decimals = max(n_figures - 1 - power, 0)
     text = f"{value:.{n_decimals}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
@@ -74,12 +76,6 @@ def count_noun(number: int, noun: str) -> str:
 def _power(value: float, n_figures: int) -> int:
     """Return the power of ten of the first figure, after rounding."""
     return int(f"{abs(value):.{n_figures - 1}e}".partition("e")[2])
-
-
-def _with_exponent(value: float, n_figures: int) -> str:
-    digits, _, power = f"{value:.{n_figures - 1}e}".partition("e")
-    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
-    return f"{digits}e{int(power)}"
 
 
 # --- tables ----

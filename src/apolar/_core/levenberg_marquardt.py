@@ -44,17 +44,13 @@ class Model(Protocol):
 AnyModel = TypeVar("AnyModel", bound=Model)
 
 
-def _is_never_slow(_gain: float, _cost: float) -> bool:
-    return False
-
-
 def descend(
     model: AnyModel,
     *,
     max_iter: int,
     tol: float = 0.0,
     damping: float = 1e-3,
-    is_slow: Callable[[float, float], bool] = _is_never_slow,
+    is_slow: Callable[[float, float], bool] = lambda _gain, _cost: False,
     patience: int = 1,
 ) -> tuple[AnyModel, list[float]]:
     """Return the model at a minimum of the cost, and the cost after each step, by Nielsen's damping.

@@ -1,7 +1,9 @@
-"""Arrays of other libraries: their namespace and device, and copies to and from NumPy."""
+"""Arrays of other libraries: their namespace and device, copies to and from NumPy, and working memory."""
 
 from __future__ import annotations
 
+import math
+import threading
 from typing import Any
 
 import array_api_compat
@@ -158,3 +160,51 @@ def free_memory(array: Any) -> int | None:
             free, _ = cupy.cuda.runtime.memGetInfo()
             return int(free + cupy.get_default_memory_pool().free_bytes())
     return None
+
+
+# --- working memory -----------------------------------------------------------------------
+
+
+class Scratch:
+    """Named float64 buffers that are reused from block to block.
+
+    For arrays of this size, newly allocated memory costs more than the arithmetic. The operations write their
+    result for NumPy arrays into the buffer of the given name, and overwrite the result of the previous call
+    with that name. Other array libraries have their own memory pools: for them, a new array is returned.
+    """
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, Array] = {}
+
+    def __call__(self, name: str, *shape: int) -> Array:
+        """Return the buffer as an array of that shape, not initialised."""
+        size = math.prod(shape)
+        buffer = self._buffers.get(name)
+        if buffer is None or len(buffer) < size:
+            buffer = self._buffers[name] = np.empty(size)
+        return buffer[:size].reshape(shape)
+
+    def empty_like(self, name: str, array: Any, *shape: int) -> Any:
+        """Return an array of that shape, not initialised, of the library and on the device of `array`."""
+        if isinstance(array, np.ndarray) or sparse.issparse(array):
+            return self(name, *shape)
+        xp = namespace(array)
+        return xp.empty(shape, dtype=xp.float64, device=array.device)
+
+    def compute(self, function: str, name: str, a: Any, b: Any) -> Any:
+        """Return a function of two arrays: "matmul" of matrices, "subtract" or "multiply"."""
+        if not isinstance(b, np.ndarray):
+            return getattr(namespace(b), function)(a, b)
+        is_product = function == "matmul"
+        shape = (a.shape[0], b.shape[1]) if is_product else np.broadcast_shapes(a.shape, b.shape)
+        return getattr(np, function)(a, b, out=self(name, *shape))
+
+
+_local = threading.local()
+
+
+def thread_scratch() -> Scratch:
+    """Return the working memory of this thread; an array in it is valid until its name is used again."""
+    if not hasattr(_local, "scratch"):
+        _local.scratch = Scratch()
+    return _local.scratch

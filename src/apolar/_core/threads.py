@@ -17,7 +17,6 @@ from threadpoolctl import ThreadpoolController
 
 __all__ = [
     "default_threads",
-    "loaded_libraries",
     "map_in_threads",
     "one_blas_thread",
     "run_in_threads",
@@ -88,6 +87,9 @@ def run_in_threads(call: Callable[[], None], n_threads: int) -> None:
     The call takes work until none is left. So calls that have not begun when the one of this thread ends are
     left out: no thread waits for a thread, even if the calls of this function take up the whole pool.
     """
+    if n_threads <= 1:
+        call()
+        return
     others = [submit(call) for _ in range(n_threads - 1)]
     try:
         call()
@@ -138,22 +140,15 @@ def default_threads() -> int:
 
 
 @functools.cache
-def _libraries() -> ThreadpoolController:
-    """Return the controller of the loaded libraries; SciPy is imported first, as it loads its own BLAS."""
+def _blas_libraries() -> list[Any]:
+    """Return the BLAS libraries that are loaded; SciPy is imported first, as it loads its own."""
     import_module("scipy.linalg")
-    return ThreadpoolController()
-
-
-def loaded_libraries() -> list[dict[str, Any]]:
-    """Return what threadpoolctl says about each library with threads that is loaded."""
-    info: list[dict[str, Any]] = _libraries().info()
-    return info
+    return [each for each in ThreadpoolController().lib_controllers if each.user_api == "blas"]
 
 
 def _blas_settings() -> list[tuple[Any, int]]:
     """Return each BLAS library and the number of its threads."""
-    libraries = _libraries().lib_controllers
-    return [(library, library.num_threads) for library in libraries if library.user_api == "blas"]
+    return [(library, library.num_threads) for library in _blas_libraries()]
 
 
 @contextlib.contextmanager

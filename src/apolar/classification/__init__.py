@@ -14,12 +14,19 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from apolar._core.arrays import Array
-from apolar._core.checks import check_integer, numeric_array, one_of, random_generator
-from apolar._core.literals import CovarianceType, Criterion, PriorName
+from apolar._core.checks import (
+    CovarianceType,
+    Criterion,
+    PriorName,
+    numeric_array,
+    one_of,
+    random_generator,
+)
 from apolar.classification.choice import ClassRows, choose_mixtures, log_joint
-from apolar.data.weights import as_counts
+from apolar.data.chunks import as_counts
 from apolar.mixture.prior import Prior
 from apolar.scores import CRITERIA
+from apolar.selection import component_numbers
 
 __all__ = ["MixtureClassifier"]
 
@@ -183,11 +190,7 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
             return ()
         if isinstance(self.n_components, str):
             raise ValueError(f"n_components must be a number, several, or 'auto'; got {self.n_components!r}.")
-        given = self.n_components if isinstance(self.n_components, Iterable) else [self.n_components]
-        numbers = tuple(check_integer(number, "n_components", least=1) for number in given)
-        if not numbers:
-            raise ValueError("n_components is empty: give a number, or several, as in range(1, 6).")
-        return numbers
+        return component_numbers(self.n_components)
 
     def _checked_prior(self) -> Array:
         """Return the probabilities of the classes."""

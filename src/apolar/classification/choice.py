@@ -199,15 +199,15 @@ def _shared_candidates(rows: ClassRows, settings: Any, by_prediction: bool) -> l
     kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     families = {kind: family(kind) for kind in kinds}
     # With the default prior these are shrunk as strongly as rows left out say, not as the evidence does.
-    is_default = isinstance(prior, str) and prior == "default" and by_prediction
+    is_default = prior == "default" and by_prediction
     shrinking = [kind for kind in families if is_default and families[kind].name in ("full", "tied")]
     own = not all(families[kind].shares_covariance for kind in shrinking or kinds)
     shrunk = _shrunk_candidates(rows, TOWARDS_COMMON if own else TOWARDS_COMMON[:1])
-    candidates = shrunk if shrinking or (by_prediction and given is None) else []
-    for kind in (kind for kind in kinds if kind not in shrinking):
-        fit = functools.partial(_fit_family, kind=kind, prior=prior)
-        is_linear = families[kind].name == "tied"
-        candidates = [*candidates, ClassModel(f"one Gaussian for each class ({kind})", fit, kind, is_linear)]
+    candidates = [*shrunk] if shrinking or (by_prediction and given is None) else []
+    for kind in kinds:
+        if kind not in shrinking:
+            name, fit = f"one Gaussian for each class ({kind})", functools.partial(_fit_family, kind, prior)
+            candidates.append(ClassModel(name, fit, kind, families[kind].name == "tied"))
     found = []
     for one in candidates:
         with contextlib.suppress(ValueError, np.linalg.LinAlgError):
@@ -226,7 +226,7 @@ def _shared_candidates(rows: ClassRows, settings: Any, by_prediction: bool) -> l
     ]
 
 
-def _fit_family(rows: ClassRows, kind: str, prior: Any) -> Mixtures:
+def _fit_family(kind: str, prior: Any, rows: ClassRows) -> Mixtures:
     """Return one Gaussian for each class, with covariances of a family [bensmail1996].
 
     They are those of an M-step whose responsibilities are the classes: a family says what they share.

@@ -1,7 +1,7 @@
 """Rows of data, wherever they are stored: opened, read in chunks, and summed over."""
 
+from apolar._core.namespaces import Scratch, thread_scratch
 from apolar.data.chunks import Chunk, on_checked
-from apolar.data.row_arrays import Scratch, thread_scratch
 from apolar.data.rows import CHUNK_SIZE, ArrayRows, Rows, fetch_rows
 from apolar.data.sources import open_rows
 

@@ -1,8 +1,8 @@
-"""Chunks of rows, and what is checked of them: numbers, columns, missing values and weights."""
+"""Chunks of rows, what is checked of them (numbers, columns, missing values, weights), and parts of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,10 +10,22 @@ import numpy as np
 from scipy import sparse
 
 from apolar._core.arrays import Array
-from apolar._core.namespaces import as_float64, is_device_array, namespace, to_numpy
-from apolar.data.row_arrays import row_slice, thread_scratch
-from apolar.data.weights import check_weights
+from apolar._core.namespaces import (
+    as_float64,
+    detach,
+    is_dask,
+    is_device_array,
+    namespace,
+    thread_scratch,
+    to_device_of,
+    to_numpy,
+)
 from apolar.exceptions import RowError
+
+# The largest mean weight of a row: larger weights are divided.
+MAX_MEAN_WEIGHT = 2.0**40
+# The largest total weight where weights are not scaled; the smallest is its reciprocal.
+MAX_TOTAL_WEIGHT = 1e250
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +74,11 @@ class Chunk:
         has_missing = not (is_finite or _is_finite(values))
         if has_missing:
             self._refuse_not_finite(values, allows_missing=allows_missing)
-        weights = check_weights(self.weights, values, self.first_row)
-        if weights is not None and not bool(namespace(weights).all(weights > 0)):
-            values, weights = values[weights > 0], weights[weights > 0]
+        weights = self.weights
+        if weights is not None:
+            weights = check_weights(weights, values, self.first_row)
+            if not bool(namespace(weights).all(weights > 0)):
+                values, weights = values[weights > 0], weights[weights > 0]
         if not values.shape[0]:
             return None
         return replace(self, values=values, weights=weights, has_missing=has_missing)
@@ -182,3 +196,177 @@ def _is_finite(values: Any) -> bool:
     # One sum is cheaper than a test of each value. It is not finite if a value is not, or if it overflows.
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(xp.isfinite(xp.sum(stored))) or bool(xp.all(xp.isfinite(stored)))
+
+
+# --- weights --------------------------------------------------------------------------
+
+
+def check_weights(weights: Any, block: Any, first_row: int = 0) -> Any:
+    """Return the weights of rows as float64, on their device, after checking them.
+
+    Parameters
+    ----------
+    weights : array_like, shape (n,), or None
+    block : array, shape (n, n_features)
+        The rows.
+    first_row : int, default=0
+        The index of the first row, for messages.
+    """
+    if weights is None:
+        return None
+    if not is_device_array(weights):
+        weights = np.asarray(weights)
+        if weights.dtype.kind not in "buif":
+            raise TypeError("sample_weight must hold real numbers.")
+    if tuple(weights.shape) != (block.shape[0],):
+        raise ValueError(f"sample_weight must have shape ({block.shape[0]},); got {tuple(weights.shape)}.")
+    if not is_device_array(block):
+        weights = np.asarray(to_numpy(weights), dtype=np.float64)
+    elif is_device_array(weights):
+        weights = as_float64(detach(weights))
+    else:
+        weights = to_device_of(np.asarray(weights, np.float64), block)
+    xp = namespace(weights)
+    if not bool(xp.all(xp.isfinite(weights))) or bool(xp.any(weights < 0)):
+        raise RowError(first_row, "sample_weight is negative or not finite, from row {row} on.")
+    return weights
+
+
+def check_total_weight(weight: float) -> None:
+    """Raise ValueError if the total weight overflows or underflows."""
+    if not 1 / MAX_TOTAL_WEIGHT < weight < MAX_TOTAL_WEIGHT:
+        raise ValueError(
+            f"sample_weight adds up to {weight:.3g}, too large or too small for sums: multiply all weights "
+            "by one number, so that they add up to about the number of rows."
+        )
+
+
+def as_counts(sample_weight: Any) -> Any:
+    """Return weights on the scale of counts of rows: multiplied by one factor, if their mean is below one.
+
+    The prior is worth a number of rows: it would dominate weights that sum to one. Weights of mean one or
+    more stay as they are, so that weight two is the same as a repeated row. Very large weights are divided,
+    so that sums of their squares do not overflow. Invalid weights are returned as they are: they are refused
+    when rows and weights are read.
+
+    Parameters
+    ----------
+    sample_weight : array_like, dask array or dask series, shape (n_samples,), or None
+
+    Returns
+    -------
+    weights : array, dask array or dask series, shape (n_samples,), or None
+    """
+    if sample_weight is None or getattr(sample_weight, "ndim", 1) != 1:
+        return sample_weight
+    if is_dask(sample_weight):
+        return sample_weight * _factor(sample_weight.sum().compute(), (sample_weight > 0).sum().compute())
+    weights = sample_weight if is_device_array(sample_weight) else np.asarray(sample_weight)
+    if not is_device_array(weights) and weights.dtype.kind not in "buif":
+        return weights
+    xp = namespace(weights)
+    weights = as_float64(weights) if is_device_array(weights) else weights.astype(np.float64, copy=False)
+    largest = float(xp.max(weights)) if weights.ndim == 1 and weights.shape[0] else 0.0
+    if not 0 < largest < np.inf:
+        return weights
+    # Divided by the largest first: the sum of the weights themselves may overflow.
+    relative = weights / largest
+    n_weighted, total = float(xp.sum(xp.astype(weights > 0, weights.dtype))), float(xp.sum(relative))
+    factor = _factor(total * largest, n_weighted)
+    if factor == 1:
+        return weights
+    return (
+        relative * (n_weighted / total) if factor > 1 else relative * (n_weighted * MAX_MEAN_WEIGHT / total)
+    )
+
+
+def counted_rows(total: float, n_weighted: int) -> float:
+    """Return how many rows weights stand for, on the scale of `as_counts`.
+
+    Parameters
+    ----------
+    total : float
+        The sum of the weights.
+    n_weighted : int
+        The number of positive weights.
+    """
+    return total * _factor(total, n_weighted)
+
+
+def _factor(total: float, n_weighted: float) -> float:
+    """Return the factor for weights of this sum, of which `n_weighted` are positive."""
+    if not total > 0:
+        return 1.0
+    if total < n_weighted * (1 - 1e-12):
+        return float(n_weighted / total)
+    return min(1.0, float(n_weighted * MAX_MEAN_WEIGHT / total))
+
+
+# --- rows of arrays of any library, and of sparse matrices ------------------------------
+
+
+def take_rows(values: Any, positions: Any) -> Any:
+    """Return the rows of an array at some positions, given as indices or a slice."""
+    if not is_device_array(values):
+        return values[positions]
+    if isinstance(positions, slice):
+        return values[positions, ...]
+    return namespace(values).take(values, to_device_of(positions, values), axis=0)
+
+
+def take_both(values: Any, weights: Any, positions: Any) -> tuple[Any, Any]:
+    """Return the rows of an array at some positions, and their weights or None."""
+    return take_rows(values, positions), None if weights is None else take_rows(weights, positions)
+
+
+def row_slice(values: Any, part: slice) -> Any:
+    """Return consecutive rows of an array or a CSR matrix that share its memory."""
+    if not sparse.issparse(values):
+        # The array API standard requires an index for every axis.
+        return values[part, :]
+    # Indexing a SciPy matrix would copy the rows.
+    row_ends = values.indptr[part.start : part.stop + 1]
+    stored = slice(int(row_ends[0]), int(row_ends[-1]))
+    shape = (part.stop - part.start, values.shape[1])
+    return sparse.csr_matrix(
+        (values.data[stored], values.indices[stored], row_ends - row_ends[0]), shape=shape
+    )
+
+
+def stack_rows(blocks: list[Any]) -> Any:
+    """Return blocks of rows, NumPy arrays or CSR matrices, as one."""
+    return sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.concatenate(blocks)
+
+
+def stack_chunks(chunks: Iterable[tuple[Any, Any]]) -> tuple[Any, Any]:
+    """Return chunks of rows on the host, with their weights or None, as one."""
+    values, weights = zip(*chunks, strict=True)
+    return stack_rows(list(values)), None if weights[0] is None else np.concatenate(weights)
+
+
+def sample_positions(start: int, stop: int, step: int, device_template: Any = None) -> Any:
+    """Return the positions of a systematic sample: one row of every `step` consecutive rows.
+
+    The position within each group of `step` rows follows multiples of the golden ratio: evenly spread, but
+    without a period that the data could share.
+
+    Parameters
+    ----------
+    start, stop : int
+        Only the rows from `start` to `stop` are considered; they may begin and end within a group.
+    step : int
+    device_template : array, optional
+        An array whose library and device the positions have; by default, they are a NumPy array.
+
+    Returns
+    -------
+    positions : array of int64, shape (n_sampled,)
+        Counted from `start`, ascending.
+    """
+    like = np.empty(0) if device_template is None else device_template
+    xp = namespace(like)
+    group = xp.arange(start // step, -(-stop // step), dtype=xp.int64, device=like.device)
+    # The fractional part of group times the golden ratio, in fixed point with 32 bits, times step.
+    within_group = (((group * 2654435769) & 0xFFFFFFFF) * step) >> 32
+    positions = group * step + within_group
+    return positions[(positions >= start) & (positions < stop)] - start

@@ -16,8 +16,7 @@ from dask.utils import parse_bytes
 from scipy import sparse
 
 from apolar._core.arrays import IndexArray
-from apolar.data.chunks import Chunk, RowFunction, require_table
-from apolar.data.row_arrays import sample_positions, stack_chunks
+from apolar.data.chunks import Chunk, RowFunction, require_table, sample_positions, stack_chunks
 from apolar.data.rows import (
     CHUNK_SIZE,
     MAX_SAMPLE_VALUES,
@@ -180,8 +179,9 @@ class DaskRows(Rows):
         """
         lengths = _known_lengths(self._collection)
         partitions = Partitions(_parts(self._collection), self.n_features, self.names, lengths)
-        tasks = partitions.apply(functools.partial(_checked_values, function=function))
         columns = () if n_columns is None else (n_columns,)
+        none = np.zeros((0, *columns), dtype)
+        tasks = partitions.apply(functools.partial(_checked_values, function=function, none=none))
         n_rows = [np.nan] * len(tasks) if lengths is None else lengths.tolist()
         blocks = [da.from_delayed(tasks[i], (n, *columns), dtype=dtype) for i, n in enumerate(n_rows)]
         return da.concatenate(blocks)
@@ -238,21 +238,17 @@ class Partitions:
         A call is the index of a partition, and further arguments of the function. By default, there is one
         call for each partition.
         """
-        task = dask.delayed(self._task(function), pure=False, traverse=False)
-        parts = self._numbered_parts()
-        return [task(*parts[i], *arguments) for i, *arguments in calls or [(i,) for i in range(len(parts))]]
-
-    def _task(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return functools.partial(
+        call = functools.partial(
             call_on_partition, function=function, n_features=self.n_features, names=self.names
         )
-
-    def _numbered_parts(self) -> list[tuple[Any, int, int | None]]:
-        """Return each partition, its index, and the index of its first row if that is known."""
+        task = dask.delayed(call, pure=False, traverse=False)
         first_rows: list[Any] = [None] * len(self.parts)
         if self.lengths is not None:
             first_rows = (np.cumsum(self.lengths) - self.lengths).tolist()
-        return list(zip(self.parts, range(len(self.parts)), first_rows, strict=True))
+        return [
+            task(self.parts[i], i, first_rows[i], *arguments)
+            for i, *arguments in calls or [(i,) for i in range(len(self.parts))]
+        ]
 
     def merge(self) -> Partitions:
         """Return partitions that a cluster holds as one for each thread of its workers, in their order.
@@ -266,10 +262,9 @@ class Partitions:
         lengths = self.counts if self.lengths is None else self.lengths
         if 8 * self.n_features * lengths.sum() > n_merged * parse_bytes(dask.config.get("array.chunk-size")):
             return self
-        task = self._task(_all_rows)
-        join, parts = dask.delayed(_join, pure=False), self._numbered_parts()
-        groups = np.array_split(np.arange(len(parts)), n_merged)
-        merged = dask.persist(*(join(task, [parts[i] for i in group]) for group in groups))
+        join, tasks = dask.delayed(stack_chunks, pure=False), self.apply(_all_rows)
+        groups = np.array_split(np.arange(len(tasks)), n_merged)
+        merged = dask.persist(*(join([tasks[i] for i in group]) for group in groups))
         n_rows = np.array([lengths[group].sum() for group in groups])
         return Partitions(list(merged), self.n_features, None, n_rows, self.is_weighted)
 
@@ -397,11 +392,6 @@ def _all_rows(rows: Rows) -> tuple[Any, Any]:
     return source.values, rows.weights
 
 
-def _join(task: Callable[..., Any], numbered_parts: list[tuple[Any, ...]]) -> tuple[Any, Any]:
-    """Return the rows and the weights of several partitions as those of one."""
-    return stack_chunks(task(*part) for part in numbered_parts)
-
-
 def _count_rows(rows: Rows) -> tuple[int, int | None]:
     """Return the number of rows, and of those with weight."""
     return _all_rows(rows)[0].shape[0], rows.n_rows
@@ -417,8 +407,8 @@ def _sample_rows(rows: Rows, start: int, step: int) -> tuple[Any, Any]:
     return rows.take(sample_positions(start, start + (rows.n_rows or 0), step))
 
 
-def _checked_values(rows: Rows, function: Callable[[Any], Any]) -> Any:
-    """Return a function of all rows, which may be none, after checking them."""
+def _checked_values(rows: Rows, function: Callable[[Any], Any], none: Any) -> Any:
+    """Return a function of all rows, after checking them; `none` of no rows."""
     values, _ = rows.take(slice(None))
     chunk = Chunk(values, None, rows.first_row, rows.n_features, rows.names).check(allows_missing=True)
-    return function(values if chunk is None else chunk.values)
+    return none if chunk is None else function(chunk.values)

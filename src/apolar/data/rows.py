@@ -21,9 +21,16 @@ from apolar._core.namespaces import (
     to_numpy,
 )
 from apolar._core.threads import map_in_threads
-from apolar.data.chunks import Chunk, RowFunction
-from apolar.data.row_arrays import row_slice, sample_positions, stack_chunks, take_both, take_rows
-from apolar.data.weights import check_weights
+from apolar.data.chunks import (
+    Chunk,
+    RowFunction,
+    check_weights,
+    row_slice,
+    sample_positions,
+    stack_chunks,
+    take_both,
+    take_rows,
+)
 from apolar.exceptions import RowError
 
 # The number of values in a chunk: small enough for the cache, large enough for BLAS.
@@ -66,8 +73,6 @@ class Rows(ABC):
         Whether the rows come from the host, so that results per row are returned there.
     is_distributed : bool
         Whether the rows are in the partitions of a Dask collection: functions are called there.
-    is_one_array : bool
-        Whether the compiled extension can read all rows as one array, as they are stored.
     names : tuple of str or None
         The names of the columns, if they are all strings.
     weights : array, shape (n_rows,), or None
@@ -84,7 +89,6 @@ class Rows(ABC):
     device_template: Any = None
     returns_to_host: bool = False
     is_distributed: bool = False
-    is_one_array: bool = False
     names: tuple[str, ...] | None = None
     weights: Any = None
     first_row: int = 0
@@ -106,6 +110,11 @@ class Rows(ABC):
     def is_sparse(self) -> bool:
         """Whether the rows are sparse."""
         return self.row_size is not None
+
+    @property
+    def is_one_array(self) -> bool:
+        """Whether the compiled extension can read all rows as one array, as they are stored."""
+        return False
 
     @property
     def is_wide(self) -> bool:
@@ -154,26 +163,28 @@ class Rows(ABC):
         sums : list
             On the host.
         """
-        return add_up(self._checked_results(function, n_threads, chunk_rows, adds=True)) or []
-
-    def map(
-        self, function: RowFunction, n_threads: int = 1, chunk_rows: RowsPerChunk = None
-    ) -> Iterator[Any]:
-        """Yield what a function returns for each chunk, in order; parameters are those of `reduce`."""
-        return self._checked_results(function, n_threads, chunk_rows, adds=False)
+        return add_up(self.map(function, n_threads, chunk_rows, adds=True)) or []
 
     def first(self, function: RowFunction) -> Any:
         """Return a function of the first chunk that has one, which is small on a device as well.
 
         Rows that can be read only once can still be read completely afterwards.
         """
-        size = max(1, CHUNK_SIZE // self.n_features)
-        return next(self._checked_results(function, 1, size, adds=False))
+        return next(self.map(function, chunk_rows=max(1, CHUNK_SIZE // self.n_features)))
 
-    def _checked_results(
-        self, function: RowFunction, n_threads: int, chunk_rows: RowsPerChunk, *, adds: bool
+    def map(
+        self,
+        function: RowFunction,
+        n_threads: int = 1,
+        chunk_rows: RowsPerChunk = None,
+        *,
+        adds: bool = False,
     ) -> Iterator[Any]:
-        """Yield `results` of chunks that have one; raise ValueError if none has."""
+        """Yield what a function returns for each chunk that it has something of, in order.
+
+        Parameters are those of `reduce`. If the caller `adds` what it gets, it may come in sums. A
+        ValueError is raised if there is nothing.
+        """
         # A device runs in parallel by itself.
         n_threads = 1 if self.device_template is not None else n_threads
         is_empty = True
@@ -278,17 +289,22 @@ class ArrayRows(Rows):
     ) -> None:
         self.values, self.weights, self.names, self.first_row = values, weights, names, first_row
         self.n_features = int(values.shape[1])
-        self.device_template = values[:0, ...] if is_device_array(values) else None
-        is_readable = compiled.kernels is not None and compiled.can_read(values)
-        self.is_one_array = is_readable and self.in_memory and len(values) > 0
         if sparse.issparse(values):
             # The end of the row, and for each stored value an index of half its size.
             self.row_size = 1 + 1.5 * values.nnz / max(values.shape[0], 1)
+        elif not isinstance(values, np.ndarray) and is_device_array(values):
+            self.device_template = values[:0, ...]
 
     @property
     def n_rows(self) -> int:
         """The number of rows."""
         return int(self.values.shape[0])
+
+    @property
+    def is_one_array(self) -> bool:
+        """Whether the compiled extension can read all rows as one array, as they are stored."""
+        is_readable = compiled.kernels is not None and compiled.can_read(self.values)
+        return is_readable and self.in_memory and len(self.values) > 0
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks that share the memory of the array, and their weights or None."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import mmap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,7 @@ from scipy import sparse
 from apolar._core.arrays import Array
 from apolar._core.namespaces import detach, is_dask, is_device_array, namespace
 from apolar._core.threads import default_threads
-from apolar.data.chunks import as_array, require_numbers
-from apolar.data.dataframes import DatasetRows, is_dataframe, is_dataset, read_dataframe
+from apolar.data.chunks import as_array, objects_to_float64, require_numbers
 from apolar.data.rows import ArrayRows, Rows
 
 # Rows that are taken from a file at a time: each may load many more pages than it fills.
@@ -84,10 +83,6 @@ def _open_dask(X: Any) -> Rows:
     return from_dask(X)
 
 
-def _open_device_array(X: Any) -> Rows:
-    return ArrayRows(require_numbers(detach(X)))
-
-
 def _open_in_memory(X: Any) -> Rows:
     names = None
     if is_dataframe(X):
@@ -104,25 +99,119 @@ def _is_table(value: Any) -> bool:
     return sparse.issparse(first) or getattr(first, "ndim", 0) == 2 or is_dataframe(first)
 
 
-def _is_mapped_file(X: Any) -> bool:
-    return isinstance(X, np.ndarray) and X.dtype.kind in "buif" and _memory_map(X) is not None
-
-
 def _is_in_memory(X: Any) -> bool:
     if isinstance(X, list | tuple):
         return not (X and _is_table(X[0]))
     return sparse.issparse(X) or is_dataframe(X) or hasattr(X, "__array__")
 
 
+# --- dataframes, and data sets of files ------------------------------------------------
+
+
+def is_dataframe(X: Any) -> bool:
+    """Return whether X is a dataframe; raise TypeError for a lazy one."""
+    kind = type(X).__name__
+    if kind == "LazyFrame":
+        raise TypeError("X is a lazy table: call .collect() on it first.")
+    if not (hasattr(X, "columns") or hasattr(X, "__dataframe__")):
+        return False
+    import narwhals
+
+    return kind == "RecordBatch" or narwhals.dependencies.is_into_dataframe(X)
+
+
+def column_labels(X: Any) -> list[Any]:
+    """Return the labels of the columns of a dataframe, which are strings or not."""
+    return list(X.column_names if hasattr(X, "column_names") else X.columns)
+
+
+def read_dataframe(X: Any, positions: Sequence[int] | None = None) -> tuple[Array, tuple[str, ...] | None]:
+    """Return the values of a dataframe, NaN where they are missing, and the names of its columns.
+
+    The names are None unless they are all strings. `positions` are the columns that are read; all by default.
+    """
+    import narwhals
+
+    if type(X).__name__ == "RecordBatch":
+        import pyarrow
+
+        X = pyarrow.Table.from_batches([X])
+    labels = column_labels(X)
+    if len(set(labels)) < len(labels):
+        # Columns are told apart by their numbers.
+        numbers = [f"{i}" for i in range(len(labels))]
+        X = X.rename_columns(numbers) if hasattr(X, "rename_columns") else X.set_axis(numbers, axis=1)
+    frame = narwhals.from_native(X, eager_only=True)
+    columns = []
+    for position in range(len(labels)) if positions is None else positions:
+        label, column = labels[position], frame[:, position]
+        try:
+            columns.append(_numbers(column))
+        except (TypeError, ValueError) as error:
+            dtype = getattr(column.to_native(), "dtype", column.dtype)
+            message = f"Column {label!r} holds {dtype}, not numbers: drop it or encode it first."
+            raise TypeError(message) from error
+    names = tuple(labels) if all(isinstance(label, str) for label in labels) else None
+    return np.column_stack(columns) if columns else np.empty(frame.shape), names
+
+
+def _numbers(column: Any) -> Array:
+    """Return a column as numbers, NaN where a value is missing."""
+    import narwhals
+
+    if column.dtype == narwhals.Boolean and column.null_count():
+        column = column.cast(narwhals.Float64)
+    values = np.asarray(column.to_numpy())
+    return values if values.dtype.kind in "buifc" else objects_to_float64(values)
+
+
+class DatasetRows(Rows):
+    """The rows of a data set of files that pyarrow reads.
+
+    Parameters
+    ----------
+    dataset : pyarrow Dataset or ParquetFile
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+        self.names = tuple(getattr(dataset, "schema_arrow", dataset.schema).names)
+        if not self.names:
+            raise ValueError("The data set has no columns.")
+        self.n_features = len(self.names)
+        is_file = hasattr(dataset, "metadata")
+        self._n_rows = int(dataset.metadata.num_rows if is_file else dataset.count_rows())
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return self._n_rows
+
+    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
+        """Yield chunks of at most `size` rows, read from the files."""
+        if hasattr(self.dataset, "iter_batches"):
+            batches = self.dataset.iter_batches(batch_size=size)
+        else:
+            # By default pyarrow reads many batches and files ahead, which takes memory.
+            batches = self.dataset.to_batches(batch_size=size, batch_readahead=2, fragment_readahead=1)
+        for batch in batches:
+            yield read_dataframe(batch)[0], None
+
+
+def is_dataset(X: Any) -> bool:
+    """Return whether X is a Dataset or a ParquetFile of pyarrow."""
+    is_known = type(X).__name__ == "ParquetFile" or (hasattr(X, "count_rows") and hasattr(X, "schema"))
+    return type(X).__module__.startswith("pyarrow.") and is_known
+
+
 # --- arrays that are mapped from a file ----------------------------------------------
 
 
-def _memory_map(array: Array) -> np.memmap | None:
-    """Return the memory map that an array is, or is a view of; None if there is none."""
-    base: Any = array
-    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
-        base = base.base
-    return base if isinstance(base, np.memmap) else None
+def _is_mapped(X: Any) -> bool:
+    """Return whether X is a memory map, or a view of one."""
+    while isinstance(X, np.ndarray) and not isinstance(X, np.memmap):
+        X = X.base
+    return isinstance(X, np.memmap)
 
 
 class MappedFileRows(ArrayRows):
@@ -141,12 +230,12 @@ class MappedFileRows(ArrayRows):
 
     def __init__(self, array: Array) -> None:
         super().__init__(array)
-        mapping = _memory_map(array)
+        mapping: Any = array
+        while not isinstance(mapping, np.memmap):
+            mapping = mapping.base
         file = getattr(mapping, "_mmap", None)
         # Pages of a private map (mode "c") are not released: what was written to them would be lost.
-        can_release = (
-            isinstance(file, mmap.mmap) and getattr(mapping, "mode", "c") != "c" and hasattr(file, "madvise")
-        )
+        can_release = hasattr(file, "madvise") and getattr(mapping, "mode", "c") != "c"
         self._file: mmap.mmap | None = file if can_release else None
         self._address = 0 if self._file is None else np.frombuffer(self._file, dtype=np.uint8).ctypes.data
 
@@ -277,10 +366,11 @@ def check_columns(rows: Rows, n_features: int, names: tuple[str, ...] | None, pa
 
 
 SOURCES: dict[str, SourceKind] = {
+    "mapped file": SourceKind(_is_mapped, lambda X: MappedFileRows(require_numbers(X))),
+    "array": SourceKind(lambda X: isinstance(X, np.ndarray), _open_in_memory, fits_scikit_learn=True),
     "rows": SourceKind(lambda X: isinstance(X, Rows), lambda X: X),
     "dask": SourceKind(is_dask, _open_dask),
-    "mapped file": SourceKind(_is_mapped_file, lambda X: MappedFileRows(require_numbers(X))),
-    "device array": SourceKind(is_device_array, _open_device_array),
+    "device array": SourceKind(is_device_array, lambda X: ArrayRows(require_numbers(detach(X)))),
     "data set": SourceKind(is_dataset, DatasetRows),
     "in memory": SourceKind(_is_in_memory, _open_in_memory, fits_scikit_learn=True),
     "chunks": SourceKind(

@@ -9,8 +9,15 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, binary_exponent, scaled_by_power
-from apolar._core.checks import check_integer, one_of, positive_number, random_generator
-from apolar._core.literals import Constraint, Field, Method
+from apolar._core.checks import (
+    Constraint,
+    Field,
+    Method,
+    check_integer,
+    one_of,
+    positive_number,
+    random_generator,
+)
 from apolar._core.threads import one_blas_thread
 from apolar.decomposition.constraints import CONSTRAINTS, check_constraint, drop_zero_terms
 from apolar.decomposition.implicit import decompose_rows, form_rows

@@ -7,8 +7,7 @@ from itertools import count
 import numpy as np
 from scipy.linalg import qr
 
-from apolar._core.arrays import Array, unit_rows
-from apolar._core.range_finder import leading_eigenvectors
+from apolar._core.arrays import Array, leading_eigenvectors, unit_rows
 from apolar.decomposition.least_squares import gauss_newton
 from apolar.decomposition.ranks import RankRule, power_method_limit
 from apolar.decomposition.terms import Terms, absorb_weights, canonical_terms, is_diverging

@@ -18,8 +18,7 @@ from apolar._core.arrays import Array, IndexArray
 from apolar._core.constants import MIN_WEIGHT
 from apolar.mixture import sharing
 from apolar.mixture.families import Family
-from apolar.mixture.noise import noise_weights
-from apolar.mixture.parameters import SufficientStats, WhitenedParameters
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters, noise_weights
 from apolar.mixture.prior import Prior
 
 

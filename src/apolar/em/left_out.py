@@ -190,7 +190,9 @@ def best_strengths(
     def rate(candidates: list[Strengths]) -> None:
         several = SufficientStats(np.repeat(stats.array[None], len(candidates), axis=0), stats.n_features)
         batched = prior.of_strengths(Strengths(*map(np.array, zip(*candidates, strict=True))))
-        start = WhitenedParameters(*(np.repeat(p[None], len(candidates), axis=0) for p in vars(near).values()))
+        start = WhitenedParameters(
+            *(np.repeat(p[None], len(candidates), axis=0) for p in vars(near).values())
+        )
         mixtures = problem.m_step(several, batched.adapted_to(family, several), start)
         added = batched.added_rows(family, n_components, near.n_features, weight)
         values = left_out(problem, mixtures, added, weight)

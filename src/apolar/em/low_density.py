@@ -21,8 +21,7 @@ from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.row_blocks import NOISE_AND_MISSING
 from apolar.em.whitening import MIN_WHITENED, column_units, scale_of, whitening_of
-from apolar.mixture.noise import NoiseBox, noise_weights
-from apolar.mixture.parameters import AnyParameters
+from apolar.mixture.parameters import AnyParameters, NoiseBox, noise_weights
 from apolar.moments.covariance import MAX_INCOMPLETE_COLUMNS, is_constant
 
 __all__ = ["as_start_on", "with_noise_component", "with_noise_share", "without_low_density"]

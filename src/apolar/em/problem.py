@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.constants import MIN_WEIGHT
 from apolar._core.namespaces import to_numpy
 from apolar._core.settings import SETTINGS
 from apolar.data import Rows
@@ -23,8 +22,7 @@ from apolar.em.row_blocks import RowBlocks, is_compiled
 from apolar.em.row_samples import RowSamples
 from apolar.em.whitening import Whitening, check_scale, diagonal_covariance, scale_of, whitening_of
 from apolar.mixture.families import Family
-from apolar.mixture.noise import NoiseBox, append_noise
-from apolar.mixture.parameters import SufficientStats, WhitenedParameters
+from apolar.mixture.parameters import NoiseBox, SufficientStats, WhitenedParameters, append_noise
 from apolar.mixture.prior import Prior
 
 # Rows of at most this many numbers (16 MB) are stored in whitened coordinates for the extension.
@@ -231,7 +229,9 @@ class Problem(RowSamples):
         parameters = self.family.m_step(stats, prior, near)
         if not self.has_noise:
             return parameters
-        return replace(parameters, weights=parameters.weights * (stats.counts.sum(axis=-1, keepdims=True) / self.weight))
+        return replace(
+            parameters, weights=parameters.weights * (stats.counts.sum(axis=-1, keepdims=True) / self.weight)
+        )
 
     def coordinates(self, parameters: WhitenedParameters) -> LocalCoordinates:
         """Return local coordinates around one mixture."""

@@ -13,8 +13,8 @@ from apolar._core import gpu
 from apolar._core.arrays import Array
 from apolar._core.namespaces import is_device_array
 from apolar.data import CHUNK_SIZE, Chunk, Rows, thread_scratch
+from apolar.data.chunks import check_weights
 from apolar.data.rows import DENSE_COLUMNS
-from apolar.data.weights import check_weights
 from apolar.em import kernel_block
 from apolar.em.blocks import (
     Block,

@@ -109,9 +109,7 @@ def evidence_of(problem: Problem, fit: Fit) -> float:
 # --- plain steps --------------------------------------------------------------------------------
 
 
-def _short_runs(
-    problem: Problem, starts: Sequence[Fit], prior: Prior | None, n_steps: int
-) -> list[Fit]:
+def _short_runs(problem: Problem, starts: Sequence[Fit], prior: Prior | None, n_steps: int) -> list[Fit]:
     """Return the starts after some steps, which share their passes."""
     if not n_steps:
         return list(starts)
@@ -217,7 +215,10 @@ def _compiled_runs(
     assert columns is not None
     terms = family.prior_terms(prior, n_components, n_features)
     arrays, numbers = family.kernel_arguments(terms, (n_components,), n_features)
-    rows, settings = (np.ascontiguousarray(columns), row_weights, *arrays), (*numbers, 0.0 if prior is None else float(prior.log_constant))
+    rows, settings = (
+        (np.ascontiguousarray(columns), row_weights, *arrays),
+        (*numbers, 0.0 if prior is None else float(prior.log_constant)),
+    )
     ends: list[Fit | None] = [None] * len(starts)
     left = deque(range(len(starts)))
 

@@ -13,8 +13,7 @@ from apolar._core.arrays import Array, IndexArray
 from apolar._core.namespaces import to_device_of, write
 from apolar.data import ArrayRows, Rows
 from apolar.mixture.families import Family
-from apolar.mixture.noise import NoiseBox
-from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
+from apolar.mixture.parameters import MixtureParameters, NoiseBox, WhitenedParameters
 from apolar.moments.covariance import ROUNDING, RowMoments, is_constant, row_moments
 
 # The largest distance of a row from the centre, in deviations of the columns.

@@ -141,8 +141,7 @@ def _normal_points(n_features: int) -> Array:
     """Return quasi-random points of a standard normal distribution."""
     n_points = 2 ** int(np.log2(min(N_POINTS, max(MAX_POINT_NUMBERS // n_features, 2))))
     # Moved off zero, the first of these points.
-    points: Array = ndtri(qmc.Sobol(n_features, scramble=False).random(n_points) + 0.5 / n_points)
-    return points
+    return ndtri(qmc.Sobol(n_features, scramble=False).random(n_points) + 0.5 / n_points)
 
 
 # --- combined components ------------------------------------------------------------------------
@@ -200,14 +199,12 @@ class Combination(Displayed):
         shares = self.predict_proba(X)
         xp = namespace(shares)
         labels = xp.argmax(shares, axis=1)
-        if vars(self.mixture).get("noise_box_") is None:
-            return labels
-        # What is missing to one is the probability of noise.
+        # What is missing to one is the probability of noise: nothing, but for rounding, without noise.
         is_noise = 1 - xp.sum(shares, axis=1) > xp.max(shares, axis=1)
         return xp.where(is_noise, NOISE_LABEL, labels)
 
     def __repr__(self) -> str:
-        groups = ", ".join(_plus(group) for group in self.groups)
+        groups = ", ".join(map(_plus, self.groups))
         return f"Combination({len(self.entropies)} components, {self.n_clusters} clusters: {groups})"
 
     def _display(self) -> tuple[str, TableCells]:
@@ -219,30 +216,23 @@ class Combination(Displayed):
             cells = ["0" if entropy < 1e-9 else figures(entropy), " with ".join(map(_plus, pair))]
             rows.append([str(n), *cells, "<-" if n == self.n_clusters else ""])
         clusters = "1 cluster" if self.n_clusters == 1 else f"{self.n_clusters} clusters"
-        groups = ", ".join(_plus(group) for group in self.groups)
-        title = f"{n_components} components combine into {clusters}: {groups}."
+        title = f"{n_components} components combine into {clusters}: {', '.join(map(_plus, self.groups))}."
         return title, (["clusters", "entropy", "combined", ""], rows)
 
 
-def combine(
-    mixture: Any, state: FittedState, rows: Rows, threads: int, n_clusters: int | None
-) -> Combination:
+def combine(mixture: Any, rows: Rows, n_clusters: int | None) -> Combination:
     """Return the components of a mixture, combined into clusters by entropy [baudry2010].
 
     In each step the two clusters are combined that lower the entropy of the clustering most. Rows are read
     once; the probabilities of those that are in doubt are kept.
     """
-    posteriors = state.answer(rows, "probabilities", threads, _keep_doubtful)
+    posteriors = FittedState.of(mixture).answer(
+        rows, "probabilities", mixture.n_threads, lambda shares: shares[shares.max(axis=1) < 1]
+    )
     posteriors = np.asarray(posteriors if rows.is_distributed else to_numpy(posteriors), dtype=np.float64)
     merges, entropies = _merge_steps(posteriors)
     chosen = elbow(entropies) if n_clusters is None else n_clusters
     return Combination(mixture, chosen, merges, entropies).with_n_clusters(chosen)
-
-
-def _keep_doubtful(probabilities: Any) -> Array:
-    """Return the probabilities of those rows that may be in more than one component."""
-    shares = to_numpy(probabilities)
-    return shares[shares.max(axis=1) < 1]
 
 
 def elbow(entropies: Array) -> int:

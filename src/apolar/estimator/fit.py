@@ -24,7 +24,7 @@ from apolar.estimator.model_files import Checkpoint, stored_state
 from apolar.estimator.summary import warn_of_constant_columns, warn_of_far_rows, warnings_of
 from apolar.exceptions import ApolarWarning, DisagreementWarning, SkippedStartWarning, warn_user
 from apolar.mixture.families import Family
-from apolar.mixture.noise import NoiseBox
+from apolar.mixture.parameters import NoiseBox
 from apolar.mixture.prior import Prior
 from apolar.search.given import has_given_parameters, requested_candidates
 from apolar.search.search import Candidates, best_fit

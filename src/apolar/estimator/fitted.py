@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import namespace, to_numpy
-from apolar._core.threads import one_blas_thread
-from apolar.data import ArrayRows, Rows
+from apolar._core.threads import default_threads, one_blas_thread
+from apolar.data import CHUNK_SIZE, ArrayRows, Chunk, Rows
 from apolar.em.blocks import Block
 from apolar.em.completion import Completion
 from apolar.em.problem import Problem
@@ -22,8 +22,13 @@ from apolar.em.row_blocks import RowBlocks
 from apolar.em.run import evidence_of
 from apolar.em.whitening import Whitening, mixture_around
 from apolar.mixture.families import Family, family
-from apolar.mixture.noise import N_NOISE_PARAMETERS, append_noise, noise_weights
-from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
+from apolar.mixture.parameters import (
+    N_NOISE_PARAMETERS,
+    MixtureParameters,
+    WhitenedParameters,
+    append_noise,
+    noise_weights,
+)
 from apolar.mixture.prior import Strengths
 from apolar.scores import FitSummary
 
@@ -31,6 +36,7 @@ __all__ = ["NOISE_LABEL", "FittedState"]
 
 NOISE_LABEL = -1
 """The label of rows of noise, as in HDBSCAN."""
+_ARRAYS = ("weights", "means", "covariances")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,22 +89,27 @@ class FittedState:
         check_is_fitted(estimator, "weights_")
         kind, known = family(estimator.covariance_type), vars(estimator)
         noise, kept = known.get("noise_box_"), known.get("_state")
-        shown = [np.asarray(known[name]) for name in ("weights_", "means_", "covariances_")]
-        if isinstance(kept, cls) and kept.family == kind and kept.parameters.noise is noise:
-            own = kept.parameters.weights, kept.parameters.means, kept.parameters.covariances
-            with np.errstate(over="ignore", under="ignore"):
-                pairs = zip(own, shown, strict=True)
-                if all(np.array_equal(np.asarray(mine).astype(part.dtype), part) for mine, part in pairs):
-                    return kept
-        is_changed = isinstance(kept, cls) and kept.family != kind
-        if is_changed or shown[2].shape != kind.covariance_shape(*shown[1].shape):
+        if kept is not None and kept.family == kind and kept._is_shown_in(known):
+            return kept
+        is_changed = kept is not None and kept.family != kind
+        shape, dtype = np.shape(known["means_"]), np.asarray(known["means_"]).dtype
+        if is_changed or np.shape(known["covariances_"]) != kind.covariance_shape(*shape):
             raise ValueError(
                 f"The mixture was not fitted with covariance_type={estimator.covariance_type!r}: fit it "
                 "again."
             )
-        weights, means, covariances = (np.array(part, np.float64) for part in shown)
+        weights, means, covariances = (np.array(known[f"{name}_"], np.float64) for name in _ARRAYS)
         others = {one.name: known[f"{one.name}_"] for one in fields(cls) if f"{one.name}_" in known}
-        return cls(kind, MixtureParameters(weights, means, covariances, noise), shown[1].dtype, **others)
+        return cls(kind, MixtureParameters(weights, means, covariances, noise), dtype, **others)
+
+    def _is_shown_in(self, attributes: dict[str, Any]) -> bool:
+        """Return whether attributes are those of this mixture, up to their precision."""
+        with np.errstate(over="ignore", under="ignore"):
+            for name in _ARRAYS:
+                shown = np.asarray(attributes[f"{name}_"])
+                if not np.array_equal(np.asarray(getattr(self.parameters, name)).astype(shown.dtype), shown):
+                    return False
+        return attributes.get("noise_box_") is self.parameters.noise
 
     @classmethod
     def of_fit(cls, fit: Fit, problem: Problem, dtype: Any) -> FittedState:
@@ -139,6 +150,8 @@ class FittedState:
     def set_on(self, estimator: Any) -> None:
         """Set the attributes of an estimator, whose `covariance_type` is the family."""
         attributes = self.attributes()
+        # Computed here, once, for all predictions.
+        _ = self.blocks
         for one in fields(self):
             vars(estimator).pop(f"{one.name}_", None)
         vars(estimator).update(attributes, _state=self)
@@ -211,8 +224,21 @@ class FittedState:
         """What the mixture says of missing values."""
         return Completion.by_mixture(self.family, *self.whitened)
 
+    @functools.cached_property
+    def blocks(self) -> RowBlocks:
+        """How blocks are made of rows, which have not been checked yet."""
+        n = len(self.natural)
+        return RowBlocks(
+            self.family,
+            self.whitened[0],
+            has_noise=self.parameters.noise is not None,
+            is_checked=False,
+            n_working=3 * n,
+            n_fused=n,
+        )
+
     def answer(
-        self, rows: Rows, what: str, threads: int = 1, keep: Callable[[Any], Any] | None = None
+        self, rows: Rows, what: str, n_threads: int | None = 1, keep: Callable[[Any], Any] | None = None
     ) -> Any:
         """Return an answer for each row, as one array of the library and on the device of the rows.
 
@@ -220,30 +246,36 @@ class FittedState:
         ----------
         rows : Rows
         what : {"labels", "probabilities", "densities"}
-        threads : int, default=1
+        n_threads : int or None, default=1
+            None: one per processor.
         keep : callable, optional
-            What to keep of the answers for a block, unless the rows are distributed.
+            What to keep of the answers for a block, on the host, unless the rows are distributed.
 
         Returns
         -------
         answers : array
             Lazy for distributed rows.
         """
-        n_components, offset = self.parameters.n_components, self.whitened[0].log_det
+        n_components = len(self.parameters.weights)
         if rows.is_distributed:
             n_columns = n_components if what == "probabilities" else None
             dtype = np.int64 if what == "labels" else np.float64
-            return rows.map_lazily(functools.partial(self._answer_partition, what=what), n_columns, dtype)
-        natural = self.natural
+            return rows.map_lazily(lambda values: self.answer(ArrayRows(values), what), n_columns, dtype)
+        blocks, natural = self.blocks, self.natural
 
         def answers(block: Block) -> Any:
             answer = block.posteriors(natural, what)
-            answer = answer + offset if what == "densities" else answer
-            answer = answer if keep is None else keep(answer)
-            return to_numpy(answer) if rows.returns_to_host else answer
+            answer = answer + blocks.whitening.log_det if what == "densities" else answer
+            answer = to_numpy(answer) if rows.returns_to_host or keep is not None else answer
+            return answer if keep is None else keep(answer)
 
         with one_blas_thread():
-            parts = list(self._blocks(2).map(rows, answers, threads))
+            chunk = self._only_chunk(rows)
+            block = None if chunk is None else blocks(chunk)
+            if block is not None:
+                parts = [answers(block)]
+            else:
+                parts = list(blocks.map(rows, answers, n_threads or default_threads()))
         if rows.device_template is not None and not rows.returns_to_host:
             # Those for rows with missing values are on the host.
             xp, device = namespace(rows.device_template), rows.device_template.device
@@ -255,18 +287,21 @@ class FittedState:
             return namespace(values).where(values == n_components, NOISE_LABEL, values)
         return values[:, :n_components]
 
-    def _answer_partition(self, values: Any, what: str) -> Any:
-        """Return an answer for each row of a partition, which may be empty."""
-        if values.shape[0]:
-            return self.answer(ArrayRows(values), what)
-        shape = (0, self.parameters.n_components) if what == "probabilities" else (0,)
-        return np.zeros(shape, dtype=np.int64 if what == "labels" else np.float64)
+    def _only_chunk(self, rows: Rows) -> Chunk | None:
+        """Return all rows as a chunk, if they are in memory, and no more than one; else None."""
+        if not (isinstance(rows, ArrayRows) and rows.in_memory):
+            return None
+        n_numbers = self.natural.shape[1] + self.blocks.n_working
+        if rows.values.shape[0] * n_numbers > CHUNK_SIZE:
+            return None
+        return Chunk(rows.values, rows.weights, rows.first_row, rows.n_features, rows.names)
 
-    def likelihood(self, rows: Rows, threads: int = 1) -> FitSummary:
+    def likelihood(self, rows: Rows, n_threads: int | None = 1) -> FitSummary:
         """Return what criteria are computed from, but the evidence, by one pass in bounded memory."""
         natural = self.natural
         with one_blas_thread():
-            sums = self._blocks(3).reduce(rows, lambda block: block.posteriors(natural, "sums"), threads)
+            n_threads = n_threads or default_threads()
+            sums = self.blocks.reduce(rows, lambda block: block.posteriors(natural, "sums"), n_threads)
         density, certainty, weight = (float(value) for value in sums)
         if not weight > 0:
             raise ValueError("The weights of the rows are all zero.")
@@ -276,17 +311,5 @@ class FittedState:
     def logits(self, rows: Rows) -> Array:
         """Return the logarithms of weighted densities, up to a constant, shape (n_components, n_rows)."""
         natural = self.natural
-        parts = self._blocks(2).map(rows, lambda block: block.posteriors(natural, "logits"), 1)
+        parts = self.blocks.map(rows, lambda block: block.posteriors(natural, "logits"), 1)
         return np.concatenate(list(parts), axis=1)[: self.parameters.n_components]
-
-    def _blocks(self, n_per_component: int) -> RowBlocks:
-        """Return how blocks are made of rows; new rows have not been checked yet."""
-        n = len(self.natural)
-        return RowBlocks(
-            self.family,
-            self.whitened[0],
-            has_noise=self.parameters.noise is not None,
-            is_checked=False,
-            n_working=n_per_component * n,
-            n_fused=n,
-        )

@@ -12,11 +12,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from apolar._core.arrays import Array
-from apolar._core.checks import random_generator
-from apolar._core.literals import CovarianceType, PriorName, StartName
+from apolar._core.checks import CovarianceType, PriorName, StartName
 from apolar._core.namespaces import namespace
 from apolar._core.threads import one_blas_thread
-from apolar.data import Rows
 from apolar.estimator import marginals
 from apolar.estimator.cluster_merging import Combination, Overlap, combine, overlap
 from apolar.estimator.fit import CallbackSupportMixin, fit_rows, with_callbacks
@@ -24,7 +22,6 @@ from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import (
     check_parameters,
     float_type,
-    n_threads_of,
     open_input,
     weighted_rows,
     with_column_names,
@@ -34,7 +31,7 @@ from apolar.estimator.standard_errors import Bootstrap, StandardErrors, bootstra
 from apolar.estimator.stream import update_from_batch
 from apolar.estimator.summary import Summary, summary_of
 from apolar.mixture.families import family
-from apolar.mixture.noise import N_NOISE_PARAMETERS
+from apolar.mixture.parameters import N_NOISE_PARAMETERS
 from apolar.mixture.prior import Prior
 from apolar.mixture.recovered import sample
 from apolar.scores import FitSummary
@@ -250,7 +247,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             check_writable(self.checkpoint)
         before = dict(self.__dict__)
         try:
-            rows = open_input(self, X, sample_weight, reset=True, min_rows=2)
+            rows = open_input(self, X, sample_weight, reset=True, is_reread=True)
             with one_blas_thread(), with_column_names(self):
                 fit_rows(self, X, rows, kind, prior, weighted_rows(sample_weight))
         except BaseException:
@@ -289,14 +286,10 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
     # --- rows -----------------------------------------------------------------------------------
 
-    def _open(self, X: Any, sample_weight: Any = None) -> Rows:
-        """Return rows for a fitted mixture, read once."""
-        return open_input(self, X, sample_weight, reset=False, once=True)
-
     def _answer_rows(self, X: Any, what: str) -> Any:
         """Return an answer for each row of X, in single precision if both X and the mixture are."""
-        rows = self._open(X)
-        answers = FittedState.of(self).answer(rows, what, n_threads_of(self))
+        rows = open_input(self, X)
+        answers = FittedState.of(self).answer(rows, what, self.n_threads)
         is_single = self.means_.dtype == np.float32 and float_type(X) == np.float32
         if not is_single or what == "labels":
             return answers
@@ -364,14 +357,14 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         >>> int(gm.outliers(X).sum()), gm.outliers([[1e6, 1e6, 1e6, 1e6]])
         (0, array([ True]))
         """
-        return marginals.find_outliers(self, self._open(X), level)
+        return marginals.find_outliers(self, open_input(self, X), level)
 
     # --- likelihood and criteria ----------------------------------------------------------------
 
     def _fit_summary(self, X: Any, sample_weight: Any) -> FitSummary:
         """Return what criteria of X are computed from."""
-        rows = self._open(X, sample_weight)
-        return FittedState.of(self).likelihood(rows, n_threads_of(self))
+        rows = open_input(self, X, sample_weight)
+        return FittedState.of(self).likelihood(rows, self.n_threads)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:  # noqa: ARG002
         """Return the mean log-density of the rows.
@@ -435,7 +428,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             raise ValueError(
                 f"Invalid value for 'n_samples': {n_samples}. The sampling requires at least one sample."
             )
-        rng = random_generator(state) if isinstance(state, np.random.Generator) else check_random_state(state)
+        rng = state if isinstance(state, np.random.Generator) else check_random_state(state)
         X, labels = sample(fitted.family, fitted.parameters, n_samples, rng, grouped=True)
         return X.astype(self.means_.dtype, copy=False), labels
 
@@ -466,7 +459,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         >>> gm.impute([[5.0, 3.4, np.nan, 0.2]]).round(1)
         array([[5. , 3.4, 1.4, 0.2]])
         """
-        return marginals.impute(self, self._open(X), float_type(X), n_draws)
+        return marginals.impute(self, open_input(self, X), float_type(X), n_draws)
 
     def marginal(self, columns: Any) -> Self:
         """Return the mixture of some of the columns.
@@ -669,32 +662,29 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         3 components combine into 2 clusters: 1+3, 2.
         <BLANKLINE>
         clusters  entropy    combined
-               3    4.788
+               3    4.78...
                2        0    1 with 3  <-
                1        0  1+3 with 2
         """
-        rows, state = self._open(X), FittedState.of(self)
-        return combine(self, state, rows, n_threads_of(self), n_clusters)
+        return combine(self, open_input(self, X), n_clusters)
 
     def _repr_html_inner(self) -> str:
         """Return scikit-learn's diagram of the estimator, and below it the summary of a fitted one."""
-        return str(super()._repr_html_inner()) + self._summary_html()
+        diagram = str(super()._repr_html_inner())
+        if not hasattr(self, "weights_"):
+            return diagram
+        try:
+            return diagram + summary_of(self, None, None)._repr_html_()
+        except (ValueError, AttributeError):
+            # A mixture that is not what its parameters say, such as one whose covariance_type was changed.
+            return diagram
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """Return what notebooks show: the same."""
         shown: dict[str, str] = super()._repr_mimebundle_(**kwargs)
         if "text/html" in shown:
-            shown["text/html"] += self._summary_html()
+            shown["text/html"] = self._repr_html_inner()
         return shown
-
-    def _summary_html(self) -> str:
-        if not hasattr(self, "weights_"):
-            return ""
-        try:
-            return summary_of(self, None, None)._repr_html_()
-        except (ValueError, AttributeError):
-            # A mixture that is not what its parameters say, such as one whose covariance_type was changed.
-            return ""
 
     # --- files --------------------------------------------------------------------------------
 

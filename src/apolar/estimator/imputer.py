@@ -11,7 +11,7 @@ from sklearn.impute import MissingIndicator
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from apolar._core.arrays import Array
-from apolar._core.literals import CovarianceType, PriorName, StartName
+from apolar._core.checks import CovarianceType, PriorName, StartName
 from apolar.estimator.gaussian_mixture import GaussianMixture
 from apolar.exceptions import ColumnWarning
 from apolar.mixture.prior import Prior
@@ -140,10 +140,8 @@ class MixtureImputer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         values = self._checked(X, reset=False)
         kept = self._is_observed
-        if self.sample_posterior:
-            imputed = self.mixture_.impute(values[:, kept], n_draws=1)[0]
-        else:
-            imputed = self.mixture_.impute(values[:, kept])
+        n_draws = 1 if self.sample_posterior else None
+        imputed = self.mixture_.impute(values[:, kept], n_draws=n_draws).reshape(len(values), -1)
         if self.keep_empty_features:
             out = np.zeros(values.shape, dtype=imputed.dtype)
             out[:, kept] = imputed
@@ -177,7 +175,7 @@ class MixtureImputer(TransformerMixin, BaseEstimator):
         """Return X as an array of float32 or float64, NaN where a value is missing."""
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.float64), np.nan)
-        checked: Array = validate_data(
+        return validate_data(
             self,
             X,
             reset=reset,
@@ -185,4 +183,3 @@ class MixtureImputer(TransformerMixin, BaseEstimator):
             ensure_all_finite="allow-nan",
             ensure_min_samples=2 if reset else 1,
         )
-        return checked

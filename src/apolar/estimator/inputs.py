@@ -10,14 +10,19 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_n_features,
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import is_dask, to_numpy
 from apolar._core.threads import default_threads
 from apolar.data import ArrayRows, Rows, open_rows
+from apolar.data.chunks import as_counts
 from apolar.data.sources import source_kind
-from apolar.data.weights import as_counts
 from apolar.exceptions import ColumnError
 from apolar.mixture.families import UNIVARIATE, Family, family
 from apolar.mixture.prior import AdaptivePrior, Prior
@@ -104,8 +109,7 @@ def n_threads_of(estimator: Any) -> int:
 
 def allows_rounding(estimator: Any) -> bool:
     """Return whether a fit may take rows to be known up to their rounding errors: with the default prior."""
-    is_default = isinstance(estimator.prior, str) and estimator.prior == "default"
-    return is_default and estimator.reg_covar is None
+    return bool(estimator.prior == "default") and estimator.reg_covar is None
 
 
 # --- X and sample_weight ------------------------------------------------------------------------
@@ -116,9 +120,8 @@ def open_input(
     X: Any,
     sample_weight: Any = None,
     *,
-    reset: bool,
-    once: bool = False,
-    min_rows: int = 1,
+    reset: bool = False,
+    is_reread: bool = False,
     is_batch: bool = False,
 ) -> Rows:
     """Return the rows of X, checked, without those of weight zero.
@@ -128,12 +131,11 @@ def open_input(
     estimator : estimator
     X : rows of any source
     sample_weight : array_like or None
-    reset : bool
-        Whether to set the number and the names of the features of the estimator, or to compare them.
-    once : bool, default=False
-        Whether rows that can be read only once are accepted.
-    min_rows : int, default=1
-        The fewest rows that are accepted.
+    reset : bool, default=False
+        Whether to set the number and the names of the features of the estimator, or to compare them. A fit
+        needs two rows.
+    is_reread : bool, default=False
+        Whether the rows are read more than once.
     is_batch : bool, default=False
         Whether weights are used as they are: they have the same meaning in all batches.
 
@@ -143,13 +145,18 @@ def open_input(
     """
     if not reset:
         check_is_fitted(estimator)
-    if type(X).__name__ == "LazyFrame":
-        raise TypeError("X is a lazy table: call .collect() on it first.")
-    if not is_batch:
+    min_rows = 2 if reset and not is_batch else 1
+    if sample_weight is not None and not is_batch:
         sample_weight = as_counts(sample_weight)
-    if not _fits_scikit_learn(X):
+    # It would load some tables into memory, and refuse others.
+    if not source_kind(X).fits_scikit_learn:
         rows = open_rows(X, sample_weight)
-        _check_unloaded(estimator, rows, reset=reset, once=once, min_rows=min_rows)
+        if is_reread and not rows.rereadable:
+            raise ValueError(
+                "X can be read only once, and EM reads it many times: pass a list of chunks or an object "
+                "whose __iter__ starts again, or use partial_fit."
+            )
+        _check_unloaded(estimator, rows, min_rows, reset=reset)
         return rows
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.float64), np.nan)
@@ -172,39 +179,20 @@ def open_input(
     return ArrayRows(X, weights) if np.all(is_weighted) else ArrayRows(X[is_weighted], weights[is_weighted])
 
 
-def _fits_scikit_learn(X: Any) -> bool:
-    """Return whether scikit-learn can check X: it would load some tables into memory, and refuse others."""
-    try:
-        return source_kind(X).fits_scikit_learn
-    except TypeError:
-        # scikit-learn has the usual messages for numbers and strings; it would take a dict for a number.
-        return not isinstance(X, dict)
-
-
-def _check_unloaded(estimator: Any, rows: Rows, *, reset: bool, once: bool, min_rows: int) -> None:
+def _check_unloaded(estimator: Any, rows: Rows, min_rows: int, *, reset: bool) -> None:
     """Check rows of a source that scikit-learn would load into memory, or refuse."""
     name = type(estimator).__name__
-    if not (rows.rereadable or once):
-        raise ValueError(
-            "X can be read only once, and EM reads it many times: pass a list of chunks or an object "
-            "whose __iter__ starts again, or use partial_fit."
-        )
     # Distributed rows would have to be counted; no rows at all are refused where they are read.
     if not rows.is_distributed and rows.n_rows and rows.n_rows < min_rows:
         raise ValueError(
             f"Found array with {rows.n_rows} sample(s) while a minimum of {min_rows} is required by {name}."
         )
+    _check_n_features(estimator, np.empty((0, rows.n_features)), reset=reset)
     if reset:
-        estimator.n_features_in_ = rows.n_features
         vars(estimator).pop("feature_names_in_", None)
         if rows.names is not None:
             estimator.feature_names_in_ = np.array(rows.names, dtype=object)
         return
-    if rows.n_features != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {rows.n_features} features, but {name} is expecting {estimator.n_features_in_} features "
-            "as input."
-        )
     known = getattr(estimator, "feature_names_in_", None)
     if rows.names is not None and known is not None and tuple(known) != rows.names:
         raise ValueError(

@@ -16,7 +16,6 @@ from apolar._core.namespaces import to_device_of
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows, on_checked
 from apolar.em.blocks import as_float64_rows
-from apolar.em.completion import Completion
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import float_type, open_input
 from apolar.mixture.conditional import min_distances
@@ -50,19 +49,34 @@ class Regression:
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def _map_rows(rows: Rows, function: Callable[[Array], Any], *, n_working: int = 0, axis: int = 0) -> Any:
-    """Return a function of the values of rows, some of which may be missing, computed on the host in chunks.
+def _map_rows(
+    rows: Rows,
+    function: Callable[[Array], Any],
+    n_columns: int | None = None,
+    dtype: Any = np.float64,
+    *,
+    n_working: int = 0,
+    axis: int = 0,
+) -> Any:
+    """Return a function of the values of rows, some of which may be missing.
+
+    It is computed on the host in chunks; of distributed rows, lazily and where they are.
 
     Parameters
     ----------
     rows : Rows
-        Not distributed.
     function : callable
         Takes values, shape (n, n_features), and returns an array with n entries along `axis`.
+    n_columns : int or None, default=None
+        What it returns for each row: one value, or so many.
+    dtype : dtype, default=float64
+        Of what it returns.
     n_working : int, default=0
         The working memory of the function per row, in numbers.
     axis : int, default=0
     """
+    if rows.is_distributed:
+        return rows.map_lazily(function, n_columns, dtype)
     of_chunk = on_checked(lambda block, _: function(block), allows_missing=True)
     chunk_rows = functools.partial(Rows.chunk_rows, n_working=n_working)
     with one_blas_thread():
@@ -119,8 +133,7 @@ def find_outliers(estimator: Any, rows: Rows, level: float) -> Any:
     """Return whether each row is an outlier, shape (n_samples,); a lazy array for distributed rows."""
     if rows.is_sparse:
         raise TypeError("X is sparse: call outliers for X.toarray(), a part of the rows at a time.")
-    rule = OutlierRule.of(estimator, level)
-    return rows.map_lazily(rule, None, np.bool_) if rows.is_distributed else _map_rows(rows, rule)
+    return _map_rows(rows, OutlierRule.of(estimator, level), None, np.bool_)
 
 
 def impute(model: Any, rows: Rows, dtype: np.dtype[Any], n_draws: int | None) -> Any:
@@ -129,34 +142,24 @@ def impute(model: Any, rows: Rows, dtype: np.dtype[Any], n_draws: int | None) ->
         check_integer(n_draws, "n_draws", least=1)
     if rows.is_sparse:
         raise TypeError("X is sparse, and none of its values can be missing: there is nothing to impute.")
-    rng = None if n_draws is None else random_generator(model.random_state)
-    completion = FittedState.of(model).completion
-    # Not a function within this one: Dask wants to know whether two tasks are the same.
-    filled = functools.partial(_fill, completion, dtype, n_draws, rng)
     if rows.is_distributed and n_draws is not None:
         raise ValueError("n_draws is for rows in memory: call impute for each partition.")
-    if rows.is_distributed:
-        return rows.map_lazily(filled, rows.n_features, dtype)
-    out = _map_rows(rows, filled, axis=-2)
+    rng = None if n_draws is None else random_generator(model.random_state)
+    completion = FittedState.of(model).completion
+
+    def filled(values: Array) -> Array:
+        if rng is None:
+            out = completion.impute(values)
+        else:
+            out = np.stack([completion.draw(values, rng) for _ in range(n_draws or 0)])
+        with np.errstate(over="ignore"):
+            cast = out.astype(dtype, copy=False)
+        # In double precision if values leave the range of the type.
+        return cast if np.all(np.isfinite(cast)) else out
+
+    out = _map_rows(rows, filled, rows.n_features, dtype, axis=-2)
     is_elsewhere = rows.device_template is not None and not rows.returns_to_host
     return to_device_of(out, rows.device_template) if is_elsewhere else out
-
-
-def _fill(
-    completion: Completion,
-    dtype: np.dtype[Any],
-    n_draws: int | None,
-    rng: np.random.Generator | None,
-    values: Array,
-) -> Array:
-    """Return rows without missing values, in double precision if they leave the range of the type."""
-    if rng is None:
-        out = completion.impute(values)
-    else:
-        out = np.stack([completion.draw(values, rng) for _ in range(n_draws or 0)])
-    with np.errstate(over="ignore"):
-        cast = out.astype(dtype, copy=False)
-    return cast if np.all(np.isfinite(cast)) else out
 
 
 # --- columns ------------------------------------------------------------------------------------
@@ -202,7 +205,7 @@ def regress(model: Any, columns: Any, values: Any) -> Regression:
     if not hasattr(values, "columns"):
         # An array has no names, and none are asked for.
         vars(known).pop("feature_names_in_", None)
-    rows = open_input(known, values, reset=False, once=True)
+    rows = open_input(known, values)
     if rows.is_distributed or rows.is_sparse:
         raise TypeError("values must be dense, and not of Dask: call regress for each partition.")
 

@@ -30,8 +30,7 @@ from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import constraints, is_path
 from apolar.exceptions import CheckpointWarning, warn_user
 from apolar.mixture.families import Family, family
-from apolar.mixture.noise import NoiseBox
-from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
+from apolar.mixture.parameters import MixtureParameters, NoiseBox, WhitenedParameters
 from apolar.mixture.prior import PRIORS, Prior
 
 __all__ = ["Checkpoint", "check_writable", "load_model", "save_model", "stored_state"]

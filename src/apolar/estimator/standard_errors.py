@@ -12,7 +12,7 @@ from apolar._core.arrays import Array, IndexArray
 from apolar._core.checks import check_fraction, check_integer, random_generator
 from apolar._core.display import SHOWN_CLUSTERS, SHOWN_COLUMNS, Displayed, TableCells, cluster_table, figures
 from apolar._core.threads import one_blas_thread
-from apolar.data import CHUNK_SIZE, Rows, open_rows
+from apolar.data import CHUNK_SIZE, open_rows
 from apolar.data.rows import WeightedRows
 from apolar.em.blocks import StatsBlock, posteriors
 from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
@@ -24,8 +24,7 @@ from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import check_parameters, open_input
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture.families import Family
-from apolar.mixture.noise import noise_weights
-from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch, noise_weights
 from apolar.mixture.prior import Prior
 from apolar.mixture.recovered import sample
 from apolar.moments.covariance import is_constant, row_moments
@@ -172,7 +171,7 @@ def _problem_of_fit(
     if prior is not None:
         # Zero if the fit had no use for a prior that adapts to the rows, or is from a file without it.
         prior = prior.conjugate if state.shrinkage is None else prior.of_strengths(state.shrinkage)
-    rows, box = open_input(model, X, sample_weight, reset=False).on_host(), state.parameters.noise
+    rows, box = open_input(model, X, sample_weight, is_reread=True).on_host(), state.parameters.noise
     noise = 0.0 if box is None else model.noise or model.noise_weight_
     problem = problem_of(model, rows, kind, noise, box)
     if state.rounding_variances is not None and state.is_rounded and not is_drawn:
@@ -217,7 +216,11 @@ def standard_errors(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
         a column.
     """
     state, problem, prior = _problem_of_fit(model, X, sample_weight)
-    _check_columns_vary(problem.rows)
+    moments = row_moments(problem.rows, allows_missing=True)
+    constant = np.flatnonzero(is_constant(moments.mean, moments.variances))
+    if len(constant):
+        fault = "is constant: its variance has no standard error. Fit without it."
+        raise ColumnError(int(constant[0]), fault)
     family, whitened = problem.family, problem.whitening.transform_parameters(state.parameters)
     _check_components(problem, whitened)
     coordinates = problem.coordinates(whitened)
@@ -250,15 +253,6 @@ def standard_errors(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
     inverse = (vectors / values) @ vectors.T
     errors = _errors(inverse, whitened, problem, positions, slopes[:, :, problem.n_stats :])
     return replace(errors, information_condition=float(values[-1] / values[0]))
-
-
-def _check_columns_vary(rows: Rows) -> None:
-    """Refuse constant columns: their variances are at their floor."""
-    moments = row_moments(rows, allows_missing=True)
-    constant = np.flatnonzero(is_constant(moments.mean, moments.variances))
-    if len(constant):
-        problem = "is constant: its variance has no standard error. Fit without it."
-        raise ColumnError(int(constant[0]), problem)
 
 
 def _check_components(problem: Problem, whitened: WhitenedParameters) -> None:

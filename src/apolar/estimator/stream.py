@@ -11,7 +11,7 @@ from sklearn.base import clone
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows, fetch_rows, open_rows
-from apolar.data.row_arrays import stack_rows
+from apolar.data.chunks import stack_rows
 from apolar.em.problem import Problem
 from apolar.em.whitening import Whitening, whitening_around
 from apolar.estimator.fit import Search, problem_of, warm_start_of
@@ -91,7 +91,7 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
     """
     family, prior = check_parameters(estimator)
     is_new = not hasattr(estimator, "weights_")
-    rows = open_input(estimator, X, sample_weight, reset=is_new, once=True, is_batch=True)
+    rows = open_input(estimator, X, sample_weight, reset=is_new, is_batch=True)
     if rows.is_distributed:
         raise ValueError(
             "partial_fit takes a batch in memory: call it for each partition, X.partitions[i].compute(), "

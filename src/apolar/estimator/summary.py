@@ -20,9 +20,9 @@ from apolar._core.display import (
     with_error,
 )
 from apolar._core.settings import SETTINGS
+from apolar.em.left_out import left_out
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
-from apolar.em.left_out import left_out
 from apolar.estimator.fitted import FittedState
 from apolar.exceptions import (
     ApolarWarning,

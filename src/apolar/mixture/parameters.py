@@ -1,7 +1,8 @@
-"""The parameters of one mixture or of a batch, and the sufficient statistics they are estimated from."""
+"""The parameters of one mixture or of a batch, its noise component, and the statistics they come from."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
@@ -9,20 +10,63 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.mixture.noise import NoiseBox
 
 __all__ = [
+    "MIN_NOISE",
+    "N_NOISE_PARAMETERS",
     "AnyParameters",
     "MixtureParameters",
+    "NoiseBox",
     "Parameters",
     "SufficientStats",
     "WhitenedParameters",
+    "append_noise",
     "batch",
     "canonical_order",
+    "noise_weights",
 ]
 
 # Weights that agree to this many decimals count as equal.
 WEIGHT_DECIMALS = 6
+# The least weight of the noise: it is one less the other weights, and known up to rounding.
+MIN_NOISE = 1e-15
+# As in mclust, the weight of the noise and its volume count as parameters.
+N_NOISE_PARAMETERS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseBox:
+    """The box over which noise is spread evenly, in the units of the data [banfield1993].
+
+    Rows outside of it have the same density of noise as those inside: it is the volume that matters, and the
+    box itself only for drawing rows.
+
+    Attributes
+    ----------
+    origin : ndarray, shape (n_features,)
+        A corner.
+    edges : ndarray, shape (n_features,) or (n_features, n_features)
+        The lengths of the edges along the columns, or the edges themselves, one per row.
+    """
+
+    origin: Array
+    edges: Array
+
+    @functools.cached_property
+    def log_volume(self) -> float:
+        """The logarithm of the volume: in many columns the volume itself may overflow."""
+        if self.edges.ndim == 1:
+            return float(np.log(self.edges).sum())
+        return float(np.linalg.slogdet(self.edges)[1])
+
+    def sample(self, n_samples: int, rng: np.random.Generator | np.random.RandomState) -> Array:
+        """Return rows that are spread evenly over the box."""
+        parts = rng.uniform(size=(n_samples, len(self.origin)))
+        return self.origin + (parts * self.edges if self.edges.ndim == 1 else parts @ self.edges)
+
+    def rescaled(self, units: Array) -> NoiseBox:
+        """Return the box for columns multiplied by `units`, shape (n_features,)."""
+        return NoiseBox(self.origin * units, self.edges * units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +155,38 @@ def canonical_order(weights: Array, means: Array) -> IndexArray:
     order : ndarray of int, shape (n_components,)
     """
     return np.lexsort((*means.T[::-1], -np.round(weights, WEIGHT_DECIMALS)))
+
+
+def noise_weights(weights: Array) -> Array:
+    """Return the weight of the noise beside components of these weights, shape (..., n_components)."""
+    return np.maximum(1.0 - weights.sum(axis=-1), MIN_NOISE)
+
+
+def append_noise(natural: Array, weights: Array, noise: NoiseBox | None, log_det: float) -> Array:
+    """Return natural parameters with those of the noise component appended, if there is one.
+
+    The logit of the noise is the same for all rows, so that blocks and kernels treat it as a component like
+    any other.
+
+    Parameters
+    ----------
+    natural : ndarray, shape (..., n_components, n_stats)
+    weights : ndarray, shape (..., n_components)
+        Of the components; that of the noise is one less their sum.
+    noise : NoiseBox or None
+    log_det : float
+        Of the whitening: less it, the log-density of the noise is that in whitened coordinates.
+
+    Returns
+    -------
+    natural : ndarray, shape (..., n_components + 1, n_stats)
+        As given without a noise component.
+    """
+    if noise is None:
+        return natural
+    of_noise = np.zeros_like(natural[..., :1, :])
+    of_noise[..., 0, 0] = np.log(noise_weights(weights)) + (-noise.log_volume - log_det)
+    return np.concatenate([natural, of_noise], axis=-2)
 
 
 @dataclass(frozen=True, eq=False)

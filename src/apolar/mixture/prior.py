@@ -20,8 +20,7 @@ from apolar._core.checks import positive_number
 from apolar._core.constants import MIN_PART
 from apolar._core.settings import SETTINGS
 from apolar.mixture.families import Family, PriorTerms, conjugate_terms
-from apolar.mixture.noise import noise_weights
-from apolar.mixture.parameters import SufficientStats, WhitenedParameters
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters, noise_weights
 from apolar.mixture.storage import LOG_2PI
 
 __all__ = [
@@ -464,7 +463,10 @@ def pooled_covariance(family: Family, stats: SufficientStats, terms: PriorTerms)
 
 
 import os
-FLOOR=float(os.environ.get("FLOOR","1e-3"))
+
+FLOOR = float(os.environ.get("FLOOR", "1e-3"))
+
+
 def has_volumes(family: Family, n_features: int) -> bool:
     """Return whether the targets of the components have volumes of their own: if covariances have a shape."""
     return family.n_axes > 0 and n_features > 1

@@ -12,8 +12,7 @@ from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.checks import check_integer, numeric_array, random_generator
 from apolar._core.display import SHOWN_COLUMNS, cluster_table, html_table, with_error
 from apolar.mixture.families import Family, family
-from apolar.mixture.noise import noise_weights
-from apolar.mixture.parameters import MixtureParameters, Parameters
+from apolar.mixture.parameters import MixtureParameters, Parameters, noise_weights
 
 __all__ = ["MixtureStatus", "MomentMixture", "SphericalMixture", "sample"]
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, leading_eigenvectors
 from apolar._core.namespaces import DeviceCopies
-from apolar._core.range_finder import leading_eigenvectors
 from apolar.data import Rows, on_checked
 from apolar.exceptions import ColumnError
 from apolar.moments import device_sums

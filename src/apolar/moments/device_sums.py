@@ -17,8 +17,8 @@ from apolar._core import gpu
 from apolar._core.arrays import Array
 from apolar._core.namespaces import namespace, total
 from apolar.data import Chunk, Rows, on_checked
+from apolar.data.chunks import check_weights
 from apolar.data.rows import add_up
-from apolar.data.weights import check_weights
 from apolar.tensor.monomials import monomial_variables
 
 # The most columns, and the most directions of third moments: for more, matrix products are as fast.

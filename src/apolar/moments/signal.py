@@ -13,8 +13,8 @@ from apolar._core.arrays import Array, frozen
 from apolar._core.display import count_noun
 from apolar._core.namespaces import DeviceCopies
 from apolar.data import Rows, open_rows
+from apolar.data.chunks import as_counts, counted_rows
 from apolar.data.rows import DENSE_COLUMNS
-from apolar.data.weights import as_counts, counted_rows
 from apolar.moments import device_sums
 from apolar.moments.central import CentralMoments
 from apolar.moments.covariance import RowMoments, centre_of, leading_directions, row_moments

@@ -13,7 +13,7 @@ from apolar._core.checks import check_integer, numeric_array, one_of
 from apolar._core.compiled import kernel_threads
 from apolar._core.files import load_arrays, save_arrays, stored_numbers, stored_strings, stored_value
 from apolar.data import open_rows
-from apolar.data.weights import as_counts, check_total_weight, counted_rows
+from apolar.data.chunks import as_counts, check_total_weight, counted_rows
 from apolar.moments.central import CentralMoments
 from apolar.moments.sums import MomentSums, ScaleError, sum_moments
 from apolar.tensor import SymmetricTensor, n_monomials

@@ -21,7 +21,7 @@ from apolar._core.namespaces import (
     write,
 )
 from apolar.data import Rows, Scratch, on_checked, thread_scratch
-from apolar.data.row_arrays import take_rows
+from apolar.data.chunks import take_rows
 from apolar.moments import device_sums
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.monomials import product_positions

@@ -12,7 +12,7 @@ from scipy import sparse
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, numeric_array
 from apolar.data.chunks import as_array, require_numbers, require_table
-from apolar.data.dataframes import column_labels, is_dataframe, read_dataframe
+from apolar.data.sources import column_labels, is_dataframe, read_dataframe
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import Family, family
 

@@ -14,8 +14,8 @@ from apolar._core.checks import check_integer, one_of, random_generator
 from apolar._core.compiled import kernel_threads
 from apolar._core.namespaces import namespace
 from apolar.data import Rows, on_checked, open_rows
+from apolar.data.chunks import as_counts
 from apolar.data.rows import Divided
-from apolar.data.weights import as_counts
 from apolar.mixture import MixtureStatus, MomentMixture
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters

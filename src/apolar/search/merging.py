@@ -15,8 +15,7 @@ from apolar._core.constants import MAX_LOG_RATIO, MIN_RATIO, ROWS_TOGETHER
 from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
 from apolar.mixture.families import Family
-from apolar.mixture.noise import append_noise
-from apolar.mixture.parameters import SufficientStats, WhitenedParameters
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters, append_noise
 
 # The length of a cache line in bytes.
 ALIGNMENT = 64

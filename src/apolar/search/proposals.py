@@ -8,8 +8,7 @@ from apolar._core.arrays import Array, IndexArray
 from apolar._core.constants import MIN_WEIGHT
 from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
-from apolar.mixture.noise import noise_weights
-from apolar.mixture.parameters import SufficientStats, WhitenedParameters
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters, noise_weights
 from apolar.mixture.storage import LOG_2PI
 from apolar.search.merging import added_gains, untied_stats
 

@@ -11,8 +11,7 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from apolar._core.arrays import Array
-from apolar._core.checks import check_integer, one_of, random_generator
-from apolar._core.literals import CovarianceType, Criterion
+from apolar._core.checks import CovarianceType, Criterion, check_integer, one_of, random_generator
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
 from apolar.data import ArrayRows, Rows
@@ -118,11 +117,11 @@ def select(
     """
     begun = time.perf_counter()
     one_of(criterion, "criterion", tuple(CRITERIA))
-    numbers = _checked_numbers(n_components)
+    numbers = component_numbers(n_components)
     kinds = () if covariance_type is None else _checked_kinds(covariance_type)
     model = _checked_model(parameters, random_state)
     # Bad rows are refused here, with the messages of the estimator, before any candidate is fitted.
-    rows = open_input(model, X, sample_weight, reset=True, min_rows=2)
+    rows = open_input(model, X, sample_weight, reset=True, is_reread=True)
     if effective_n_jobs(n_jobs) > 1 and rows.is_distributed:
         raise ValueError("With rows of Dask its workers share each fit: leave n_jobs out.")
     for kind in kinds:
@@ -284,7 +283,8 @@ class ConstantColumns:
 # --- checks of the arguments ----------------------------------------------------------------
 
 
-def _checked_numbers(n_components: Any) -> tuple[int, ...]:
+def component_numbers(n_components: Any) -> tuple[int, ...]:
+    """Return the numbers of components to compare, each once."""
     single = isinstance(n_components, str | bytes) or not isinstance(n_components, Iterable)
     given = [n_components] if single else list(n_components)
     numbers = dict.fromkeys(check_integer(number, "n_components", least=1) for number in given)

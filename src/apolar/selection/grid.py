@@ -21,8 +21,7 @@ from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.run import Stop, evidence_of, run
 from apolar.mixture.families import Family
-from apolar.mixture.noise import N_NOISE_PARAMETERS
-from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.parameters import N_NOISE_PARAMETERS, WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.moments.covariance import is_constant
 from apolar.scores import CRITERIA, FitSummary

@@ -118,24 +118,19 @@ class Selection:
 
     def _repr_html_(self) -> str:
         """Return the best candidates and the choice for notebooks."""
-        fitted = [row for row in self.table if row.is_fitted]
-        shown = sorted(fitted, key=lambda row: getattr(row, self.criterion))[:PRINTED_OF_MANY]
+        shown = ranked_rows(self.table, self.criterion)[:PRINTED_OF_MANY]
         caption = self.reason if len(shown) == len(self.table) else f"{self.reason} {self._not_shown(shown)}"
         return html_table(_heads(), [self._cells(row) for row in shown], caption)
 
     def __str__(self) -> str:
-        heads, shown = _heads(), self._shown()
+        heads, shown = _heads(), list(self.table)
+        if len(shown) > MAX_PRINTED:
+            shown = ranked_rows(self.table, self.criterion)[:PRINTED_OF_MANY]
         left = (0, len(heads) - 2, len(heads) - 1)
         lines = text_table(heads, [self._cells(row) for row in shown], left)
         if len(shown) < len(self.table):
             lines.append(self._not_shown(shown))
         return "\n".join([*lines, "", self.reason])
-
-    def _shown(self) -> list[Row]:
-        """Return the rows of the printed table: all, or the best of many, the best first."""
-        if len(self.table) <= MAX_PRINTED:
-            return list(self.table)
-        return ranked_rows(self.table, self.criterion)[:PRINTED_OF_MANY]
 
     def _not_shown(self, shown: list[Row]) -> str:
         """Return how many candidates are not printed, and why."""
