@@ -8,7 +8,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,8 +106,7 @@ def open_npy(file: TableInput) -> Content:
             part = np.asarray(table[rows, list(positions)], dtype=np.float64)
             yield pl.from_numpy(part), range(rows.start + 1, rows.stop + 1)
 
-    # Other processes map it by its name, which a copy of a stream loses at the end.
-    is_plain = table.dtype == np.float64 and table.flags.c_contiguous and not file.is_copy
+    is_plain = table.dtype == np.float64 and table.flags.c_contiguous
     return Content(file.name, "row", columns, frames, NumberParser(), mapped=table if is_plain else None)
 
 
@@ -147,10 +146,8 @@ def open_workbook(file: TableInput) -> Content:
     places = (np.flatnonzero(is_filled) + 1).tolist()
     if not places:
         raise TableError(f"{file.name}: the sheet {quote(sheet)} is empty. Give another with --sheet.")
-    sample = [list(row) for row in cells[: SAMPLE_ROWS + 1].fill_null("").rows()]
     parse = NumberParser(missing=file.missing)
-    rows = list(zip(places, sample, strict=False))
-    has_header, columns = describe_columns(file.name, "row", rows, parse)
+    has_header, columns = describe_columns(file.name, "row", places, cells[: SAMPLE_ROWS + 1], parse)
 
     def frames(positions: Sequence[int]) -> Iterator[tuple[pl.DataFrame, Sequence[int]]]:
         yield cells[int(has_header) :].select(pl.nth(*positions)), places[int(has_header) :]
@@ -220,8 +217,7 @@ def open_table(
     name, path = source_name(source), Path(source)
     with ExitStack() as stack:
         try:
-            is_copy = str(path) == "-" or path.is_fifo()
-            if is_copy:
+            if str(path) == "-" or path.is_fifo():
                 path = stack.enter_context(_copy(name, path))
             with path.open("rb") as file:
                 head = file.read(16)
@@ -234,8 +230,7 @@ def open_table(
         format = _recognise(name, path.suffix.lower(), head)
         if sheet is not None and format != "xlsx":
             raise TableError(f"{name} is not a workbook and has no sheets: omit --sheet.")
-        file_input = TableInput(name, path, is_copy, encoding, frozenset(na_values), sheet)
-        yield FORMATS[format].reader(file_input)
+        yield FORMATS[format].reader(TableInput(name, path, encoding, frozenset(na_values), sheet))
 
 
 def source_name(source: Source) -> str:
@@ -246,9 +241,8 @@ def source_name(source: Source) -> str:
 @contextmanager
 def _copy(name: str, path: Path) -> Iterator[Path]:
     """Copy a stream to a temporary file, so that it can be read from any place."""
-    with ExitStack() as stack:
-        stream = sys.stdin.buffer if str(path) == "-" else stack.enter_context(path.open("rb"))
-        file = stack.enter_context(tempfile.NamedTemporaryFile(prefix="apolar-"))
+    opened = nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb")
+    with opened as stream, tempfile.NamedTemporaryFile(prefix="apolar-") as file:
         try:
             shutil.copyfileobj(stream, file)
             file.flush()
