@@ -32,7 +32,6 @@ from apolar.cli.tables.findings import (
     ColumnFinding,
     find_no_measurements,
     notes_on_findings,
-    refuse_if_none_left,
 )
 from apolar.cli.tables.formats import FORMATS, Source, expand_folders, open_table, source_name
 
@@ -224,6 +223,8 @@ def read_table(
         ColumnFinding(-1, c.name, c.kind, c.holds) for c in map(first.columns.__getitem__, choice.skipped)
     ]
     findings = find_no_measurements(X, names) if leave_out else ()
+    known = pl.concat(rows.blocks).with_columns(number=pl.int_range(pl.len()))
+    stay = known.filter(pl.col("is_complete") | (not drop_missing))
     keeps_all = ALL in keep or columns is not None
     notes, dropped = notes_on_findings(
         [*skipped, *findings],
@@ -233,20 +234,26 @@ def read_table(
     )
     left = [j for j in range(len(names)) if j not in {finding.column for finding in dropped}]
     if len(left) < len(names):
-        refuse_if_none_left(shown, len(left), [finding for finding in dropped if finding.column >= 0])
+        if not left and all(finding.kind == "constant" for finding in findings):
+            raise TableError(f"{shown}: all rows are equal, so nothing separates clusters.")
+        if not left:
+            reasons = join_list([f"{quote(finding.name)} {finding.problem}" for finding in findings])
+            raise TableError(
+                f"{shown} has no column left to cluster by: {reasons}. Use --keep all to include them."
+            )
         # The file behind the whole table goes with it.
         X, remove = _store_rows((X[part][:, left] for part in row_slices(*X.shape)), in_memory_bytes)
     return TableFile(
         X,
         tuple(names[j] for j in left),
         shown,
-        np.concatenate(rows.labels) if rows.labels else None,
-        len(rows.is_complete) - len(rows.numbers),
-        rows.numbers,
+        None if choice.label is None else stay["label"].to_numpy(),
+        len(known) - len(stay),
+        stay["number"].to_numpy(),
         np.where(drop_missing, 0, rows.n_missing)[left],
         notes,
         files,
-        np.concatenate(rows.file_of_rows)[rows.numbers],
+        stay["file"].to_numpy(),
         remove,
     )
 
@@ -268,20 +275,9 @@ class _Rows:
         self.names, self.drops = names, drops
         self.missing_numbers, _ = NumberParser().parse_list(na_values)
         self.n_missing = np.zeros(len(names), dtype=np.int64)
-        self.complete: list[Array] = [np.zeros(0, dtype=bool)]
-        self.labels: list[Array] = []
-        self.file_of_rows: list[Array] = []
+        schema = {"file": pl.Int64, "label": pl.String, "is_complete": pl.Boolean}
+        self.blocks = [pl.DataFrame(schema=schema)]
         self.first_incomplete = ""
-
-    @property
-    def is_complete(self) -> Array:
-        """Which rows have all numbers."""
-        return np.concatenate(self.complete)
-
-    @property
-    def numbers(self) -> Array:
-        """The numbers of the rows that stay, from zero."""
-        return np.flatnonzero(self.is_complete | (not self.drops))
 
     def read(self, file: int, content: Content, choice: ColumnChoice) -> Iterator[Array]:
         """Yield the rows of a file that stay, some at a time; the file is given by its position."""
@@ -289,18 +285,17 @@ class _Rows:
         for frame, places in content.frames(positions):
             values = self._parse(content, frame[:, : len(self.names)], places)
             is_missing = np.isnan(values)
-            is_complete = np.count_nonzero(is_missing, axis=1) == 0
+            is_complete: Array = np.count_nonzero(is_missing, axis=1) == 0
             self.n_missing += np.count_nonzero(is_missing, axis=0)
-            self.complete.append(is_complete)
-            self.file_of_rows.append(np.full(len(values), file))
+            labels = (
+                frame.to_series(-1).cast(pl.String).str.strip_suffix(".0").str.strip_chars().fill_null("")
+            )
+            known = {"file": file, "label": labels if choice.label is not None else None}
+            self.blocks.append(pl.DataFrame({**known, "is_complete": is_complete}, self.blocks[0].schema))
             if not is_complete.all() and not self.first_incomplete:
                 place = places[int(np.argmin(is_complete))]
                 self.first_incomplete = f"{content.unit} {place:,} of {content.name}"
-            kept = is_complete if self.drops else slice(None)
-            if choice.label is not None:
-                strings = frame.to_series(-1).cast(pl.String).str.strip_suffix(".0").str.strip_chars()
-                self.labels.append(strings.fill_null("").to_numpy()[kept])
-            yield values[kept]
+            yield values[is_complete] if self.drops else values
 
     def _parse(self, content: Content, frame: pl.DataFrame, places: Sequence[int]) -> Array:
         """Return the numbers of a frame, NaN where one is missing; refuse cells that are not numbers."""
@@ -320,12 +315,13 @@ class _Rows:
 
     def check(self, source: str, min_rows: int, *, may_miss: bool) -> None:
         """Refuse a table with too few rows, or with missing numbers that are not allowed."""
-        n_rows, n_left = len(self.is_complete), len(self.numbers)
+        n_rows = sum(map(len, self.blocks))
+        n_incomplete = sum(len(block.filter(~block["is_complete"])) for block in self.blocks)
+        n_left = n_rows - n_incomplete * self.drops
         if n_rows < min(2, min_rows):
             problem = "only one row of numbers" if n_rows else "no rows"
             raise TableError(f"{source} has {problem}: at least two are needed.")
         if self.first_incomplete and not may_miss:
-            n_incomplete = int(np.count_nonzero(~self.is_complete))
             holed = [quote(self.names[i]) for i in np.flatnonzero(self.n_missing).tolist()]
             raise TableError(
                 f"{source}: {count_noun(n_incomplete, 'row')} with missing values, in {join_list(holed)}; "

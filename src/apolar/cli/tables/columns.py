@@ -309,21 +309,18 @@ def choose_columns(
     table = content.columns
     label = None if label_column is None else find_columns(content, label_column)[0]
     wanted = [each for each in keep if each != ALL] if columns is None else columns
-    named = dict.fromkeys(find_columns(content, wanted))
-    for i in named:
-        if i == label:
-            option = "--keep" if columns is None else "--columns"
-            raise TableError(f"Column {quote(table[i].name)} is the label column: remove it from {option}.")
-        if table[i].problem:
-            raise TableError(table[i].problem)
-    used, skipped = list(named), []
+    named = tuple(dict.fromkeys(find_columns(content, wanted)))
+    if label in named:
+        option = "--keep" if columns is None else "--columns"
+        raise TableError(f"Column {quote(table[label].name)} is the label column: remove it from {option}.")
+    used, skipped = named, named[:0]
     if columns is None:
         kinds = ("numbers", "row numbers") if ALL in keep else ("numbers",)
         others = [i for i in range(len(table)) if i != label]
-        used = [i for i in others if i in named or table[i].kind in kinds]
-        skipped = [i for i in others if i not in named and table[i].kind not in kinds]
-    for i in skipped:
-        if table[i].kind == AMBIGUOUS:
+        used = tuple(i for i in others if i in named or table[i].kind in kinds)
+        skipped = tuple(i for i in others if i not in used)
+    for i in (*used, *skipped):
+        if table[i].problem and (i in named or table[i].kind == AMBIGUOUS):
             raise TableError(table[i].problem)
     if not used:
         held = [f"{quote(table[i].name)} {table[i].holds}" for i in skipped]
@@ -334,7 +331,7 @@ def choose_columns(
     names = [table[i].name for i in used]
     if len(set(names)) < len(names):
         raise _ambiguous(content, next(name for name in names if names.count(name) > 1))
-    return ColumnChoice(tuple(used), label, tuple(skipped))
+    return ColumnChoice(used, label, skipped)
 
 
 def find_columns(content: Content, wanted: Sequence[str | int] | str | int) -> tuple[int, ...]:
@@ -351,17 +348,12 @@ def find_columns(content: Content, wanted: Sequence[str | int] | str | int) -> t
         elif text.isdecimal() and text.isascii() and 1 <= int(text) <= len(names):
             positions.append(int(text) - 1)
         else:
-            raise _unknown(content, names, text)
+            by_lower = {name.lower(): quote(name) for name in names}
+            close = difflib.get_close_matches(text.lower(), by_lower, n=3)
+            guess = f" Did you mean {' or '.join(by_lower[name] for name in close)}?" if close else ""
+            listed = join_list([quote(name) for name in names], shown=20)
+            raise TableError(f"{content.name} has no column {quote(text)}.{guess} Its columns are {listed}.")
     return tuple(positions)
-
-
-def _unknown(content: Content, names: Sequence[str], wanted: str) -> TableError:
-    """Return what is said of a column that the table does not have."""
-    known = {name.lower(): quote(name) for name in names}
-    close = difflib.get_close_matches(wanted.lower(), known, n=3)
-    guess = f" Did you mean {' or '.join(known[name] for name in close)}?" if close else ""
-    listed = join_list([quote(name) for name in names], shown=20)
-    return TableError(f"{content.name} has no column {quote(wanted)}.{guess} Its columns are {listed}.")
 
 
 def _ambiguous(content: Content, name: str) -> TableError:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.cli.console import TableError, join_list, quote
+from apolar.cli.console import join_list, quote
 from apolar.cli.tables.columns import SAMPLE_ROWS
 
 KINDS = ("constant", "row numbers", "few values", "duplicate")
@@ -232,13 +232,3 @@ def _notes_on_dropped(kind: str, findings: Sequence[ColumnFinding]) -> list[str]
         remedy = f" Use --keep {shlex.quote(listed)} to include it." if kind in KINDS else ""
         notes.append(f"Dropped column {quote(finding.name)}: it {finding.problem}.{remedy}")
     return notes
-
-
-def refuse_if_none_left(source: str, n_left: int, dropped: Sequence[ColumnFinding]) -> None:
-    """Refuse a table all of whose columns would be dropped."""
-    if n_left:
-        return
-    if all(finding.kind == "constant" for finding in dropped):
-        raise TableError(f"{source}: all rows are equal, so nothing separates clusters.")
-    reasons = join_list([f"{quote(finding.name)} {finding.problem}" for finding in dropped])
-    raise TableError(f"{source} has no column left to cluster by: {reasons}. Use --keep all to include them.")

@@ -175,17 +175,13 @@ def is_blank(cells: Sequence[str]) -> bool:
     return len(cells) == 1 and not cells[0].strip()
 
 
-def _likely_delimiter(lines: Sequence[str], missing: frozenset[str]) -> str | None:
-    """Return the delimiter with which most lines have equally many cells, and most cells are numbers."""
-    scores = {delimiter: _rate_delimiter(lines, delimiter, missing) for delimiter in DELIMITERS}
-    best = max(scores, key=scores.__getitem__)
-    return best if any(scores[best]) else ","
-
-
 def _rate_delimiter(
     lines: Sequence[str], delimiter: str | None, missing: frozenset[str]
 ) -> tuple[float, float]:
-    """Return the fraction of rows of the usual length times that of numbers in them, and the first alone."""
+    """Return the fraction of rows of the usual length times that of numbers in them, and the first alone.
+
+    With the best delimiter most lines have equally many cells, and most cells are numbers.
+    """
     rows: list[list[str]] = []
     with suppress(TableError):  # the lines may end inside of quotes
         rows.extend(cells for _, cells in split_rows("", 1, lines, delimiter) if not is_blank(cells))
@@ -210,7 +206,9 @@ def open_text(file: TableInput) -> Content:
     """Return the content of a text file."""
     first, lines, others = _first_lines(file)
     parse = NumberParser(missing=file.missing)
-    delimiter = _likely_delimiter(lines, file.missing)
+    scores = {each: _rate_delimiter(lines, each, file.missing) for each in DELIMITERS}
+    best = max(scores, key=scores.__getitem__)
+    delimiter = best if any(scores[best]) else ","
     rows: list[TextRow] = []
     try:
         every = split_rows(file.name, first, itertools.chain(lines, others), delimiter)
@@ -279,8 +277,13 @@ def _full_header(names: list[str], rows: Sequence[TextRow]) -> list[str]:
 def _split_by_polars(text: str, delimiter: str | None, width: int) -> pl.DataFrame | None:
     """Return the cells if each line is surely one row, and each row as long as the others; else None."""
     separator, has_quotes = delimiter or "\t", '"' in text
-    if has_quotes and not (delimiter and _has_plain_quotes(text, separator)):
-        return None
+    if has_quotes:
+        # Each must begin or end a cell, or be doubled inside of one.
+        single = text.replace('""', "")
+        n_opening = single.count(f'{separator}"') + single.count('\n"') + single.startswith('"')
+        n_closing = single.count(f'"{separator}') + single.count('"\n') + single.endswith('"')
+        if delimiter is None or not n_opening == n_closing == single.count('"') / 2:
+            return None
     if delimiter is None:
         text = "\n".join(["\t".join(line.split()) for line in text.split("\n")])
     try:
@@ -298,14 +301,6 @@ def _split_by_polars(text: str, delimiter: str | None, width: int) -> pl.DataFra
     if has_quotes:
         n_delimiters -= sum(frame.select(pl.all().str.count_matches(separator, literal=True).sum()).row(0))
     return frame if len(frame) == n_lines and n_delimiters == (width - 1) * n_lines else None
-
-
-def _has_plain_quotes(text: str, separator: str) -> bool:
-    """Return whether each quote begins or ends a cell, or is doubled inside of one."""
-    text = text.replace('""', "")
-    n_opening = text.count(f'{separator}"') + text.count('\n"') + text.startswith('"')
-    n_closing = text.count(f'"{separator}') + text.count('"\n') + text.endswith('"')
-    return n_opening == n_closing and text.count('"') == 2 * n_opening
 
 
 def _split_by_csv(
