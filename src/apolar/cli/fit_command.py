@@ -124,6 +124,7 @@ def fit(
         bar.begin("reading")
         with read_table(data, keep_missing=True, leave_out=KINDS, **reading) as table:
             from apolar._core.checks import is_missing
+            from apolar.reports import report_page
             from apolar.reports.analysis import analyse
 
             if table.labels is not None and all(map(is_missing, set(table.labels))):
@@ -155,13 +156,14 @@ def fit(
             if outliers is not None:
                 text = outlier_text(model, table, analysis.predicted, analysis.outliers)
                 written["outliers"] = files.add_lines("outliers.csv", text)
-            if not no_report and not why_no_report():
-                from apolar.reports import report_page
-
-                page = report_page(analysis, table.X, provenance(table, seed))
-                written["report"] = files.add_lines("report.html", [page, PAGE_MARK])
-    if not no_report and "report" not in written:
-        say(why_no_report(), err=True)
+            problem = ""
+            try:
+                if not no_report:
+                    page = report_page(analysis, table.X, provenance(table, seed))
+                    written["report"] = files.add_lines("report.html", [page, PAGE_MARK])
+            except ImportError as error:
+                problem = f"No report is written. {error}"
+    say(problem, err=True)
     outlying = (table.row_numbers[analysis.outliers] + 1).tolist()
     if as_json:
         print_object(_as_object(analysis, table, written, outlying))
@@ -182,17 +184,6 @@ def provenance(table: TableFile, seed: int, *notes: str) -> Provenance:
         notes=(*table.notes, *notes),
         row_numbers=table.row_numbers,
     )
-
-
-def why_no_report() -> str:
-    """Return why there is no report, in one line; empty if there can be one."""
-    from apolar.reports.page import need_report
-
-    try:
-        need_report()
-    except ImportError:
-        return 'No report can be written: it needs matplotlib and jinja2, pip install "apolar[report]".'
-    return ""
 
 
 def _warnings_of(analysis: Analysis) -> list[str]:

@@ -287,11 +287,10 @@ class _Rows:
             is_missing = np.isnan(values)
             is_complete: Array = np.count_nonzero(is_missing, axis=1) == 0
             self.n_missing += np.count_nonzero(is_missing, axis=0)
-            labels = (
-                frame.to_series(-1).cast(pl.String).str.strip_suffix(".0").str.strip_chars().fill_null("")
-            )
-            known = {"file": file, "label": labels if choice.label is not None else None}
-            self.blocks.append(pl.DataFrame({**known, "is_complete": is_complete}, self.blocks[0].schema))
+            text = None if choice.label is None else frame.to_series(-1).cast(pl.String)
+            label = None if text is None else text.str.strip_suffix(".0").str.strip_chars().fill_null("")
+            known = {"file": file, "label": label, "is_complete": is_complete}
+            self.blocks.append(pl.DataFrame(known, self.blocks[0].schema))
             if not is_complete.all() and not self.first_incomplete:
                 place = places[int(np.argmin(is_complete))]
                 self.first_incomplete = f"{content.unit} {place:,} of {content.name}"
