@@ -138,12 +138,7 @@ def main(verbose: bool) -> None:
     "--jobs", type=click.IntRange(min=1), help="Processes of table5 and table6; all cores by default."
 )
 def reproduce(
-    names: tuple[str, ...],
-    output: Path | None,
-    simulations: int,
-    repeats: int,
-    seed: int,
-    jobs: int | None,
+    names: tuple[str, ...], output: Path | None, simulations: int, repeats: int, seed: int, jobs: int | None
 ) -> None:
     """Make tables and figures of the paper, its printed values beside ours.
 

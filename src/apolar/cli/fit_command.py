@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import (
-    BadInput,
-    Bar,
-    as_number,
-    escape_lines,
-    print_object,
-    say,
-    show_grid,
-)
+from apolar.cli.console import BadInput, Bar, as_number, escape_lines, print_object, say, show_grid
 from apolar.cli.options import (
     check_sources,
     default_folder,

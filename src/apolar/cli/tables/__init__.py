@@ -28,11 +28,7 @@ from apolar.cli.tables.columns import (
     not_a_number,
     row_slices,
 )
-from apolar.cli.tables.findings import (
-    ColumnFinding,
-    find_no_measurements,
-    notes_on_findings,
-)
+from apolar.cli.tables.findings import ColumnFinding, find_no_measurements, notes_on_findings
 from apolar.cli.tables.formats import FORMATS, Source, expand_folders, open_table, source_name
 
 __all__ = ["FORMATS", "TableError", "TableFile", "expand_folders", "read_table"]
