@@ -148,16 +148,17 @@ def test_blocks_of_any_size_give_the_same(blocks, write):
         assert table.labels.tolist() == whole.labels.tolist()
 
 
-def test_line_numbers_hold_across_blocks(blocks, refusal):
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# c\n\na,b,t\n" + '1,2,"x\ny"\n\n' * 100 + "1,2,z\n" * 100 + "1,?!,z\n",
+        "a,b\n" + "\n" * 90 + "1,2\n3,4\n" * 20 + "\n" * 90 + "5,?!\n",
+    ],
+)
+def test_line_numbers_hold_across_blocks(blocks, refusal, text):
     blocks(64)
-    text = "# c\n\na,b,t\n" + '1,2,"x\ny"\n\n' * 100 + "1,2,z\n" * 100 + "1,?!,z\n"
-    assert refusal(text).startswith(
-        f"data.csv, line {text.count(chr(10)):,}, column 'b': '?!' is not a number."
-    )
-    text = "a,b\n" + "\n" * 90 + "1,2\n3,4\n" * 20 + "\n" * 90 + "5,x\n"
-    assert refusal(text).startswith(
-        f"data.csv, line {text.count(chr(10)):,}, column 'b': 'x' is not a number."
-    )
+    number = text.count("\n")
+    assert refusal(text).startswith(f"data.csv, line {number:,}, column 'b': '?!' is not a number.")
 
 
 # --- cells ----------------------------------------------------------------------------------------
