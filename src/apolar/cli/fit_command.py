@@ -30,7 +30,6 @@ from apolar.cli.output import (
     label_lines,
     outlier_text,
     outliers_sentence,
-    table_name,
 )
 from apolar.cli.sketch_command import fit_sketch
 
@@ -137,25 +136,24 @@ def fit(
             )
             bar.begin("writing")
             model, level = analysis.model, analysis.outlier_level
-            frames = label_frames(model, table, level)
             written = {
-                "labels": files.add_lines("labels.csv", label_lines(frames)),
+                "labels": files.add_lines("labels.csv", label_lines(label_frames(model, table, level))),
                 "model": files.add("model.npz", model.save),
             }
             if append:
                 text = appended_text(sources, model, table, level, reading)
-                written["table"] = files.add_lines(table_name(sources[0]), text)
+                is_tsv = Path(sources[0].removesuffix(".gz").removesuffix(".zst")).suffix in (".tsv", ".tab")
+                written["table"] = files.add_lines("table.tsv" if is_tsv else "table.csv", text)
             if outliers is not None:
                 text = outlier_text(model, table, analysis.predicted, analysis.outliers)
                 written["outliers"] = files.add_lines("outliers.csv", text)
-            problem = ""
             try:
                 if not no_report:
                     page = report_page(analysis, table.X, provenance(table, seed))
                     written["report"] = files.add_lines("report.html", [page, PAGE_MARK])
             except ImportError as error:
-                problem = f"No report is written. {error}"
-    say(problem, err=True)
+                bar.end()
+                say(f"No report is written. {error}", err=True)
     outlying = (table.row_numbers[analysis.outliers] + 1).tolist()
     if as_json:
         print_object(_as_object(analysis, table, written, outlying))

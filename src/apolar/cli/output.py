@@ -259,12 +259,6 @@ def check_rereadable(sources: Sequence[str]) -> None:
         raise BadInput("--append reads the table twice: give it as a file, not as a stream.")
 
 
-def table_name(source: str) -> str:
-    """Return the name of the file with the table: that of a TSV file keeps its kind."""
-    plain = Path(source.removesuffix(".gz").removesuffix(".zst"))
-    return "table.tsv" if plain.suffix in (".tsv", ".tab") else "table.csv"
-
-
 def appended_text(
     sources: Sequence[str], model: GaussianMixture, table: TableFile, level: float, reading: dict[str, Any]
 ) -> Iterator[str]:
@@ -294,22 +288,20 @@ def appended_text(
     # CSV has no cells of other types.
     as_text = (selectors.nested() | selectors.binary()).map_elements(str, pl.String)
     labels = pl.concat(label_frames(model, table, level))
-    labels = labels.select("row", selectors.exclude("file", "row", "probability", "outlier"), "outlier")
-    labels = labels.with_columns(selectors.float().round(DECIMALS))
     every = pl.DataFrame({"row": np.arange(1, len(table.X) + table.n_dropped + 1)})
-    labels = every.join(labels, on="row", how="left", maintain_order="left").drop("row")
+    labels = every.join(labels, on="row", how="left", maintain_order="left")
+    labels = labels.select(selectors.exclude("file", "row", "probability", "outlier"), "outlier")
+    labels = labels.with_columns(selectors.float().round(DECIMALS))
     layout: tuple[list[str], str] | None = None
     n_rows = 0
 
     def append(frame: pl.DataFrame) -> pl.DataFrame:
         nonlocal n_rows
+        beside = labels[n_rows : n_rows + len(frame)]
         n_rows += len(frame)
-        if n_rows > len(labels):
-            raise changed
         frame.columns = [f"column {i}" for i in range(frame.width)]
-        return frame.with_columns(as_text).hstack(labels[n_rows - len(frame) : n_rows])
+        return pl.concat([frame.with_columns(as_text), beside], how="horizontal")
 
-    changed = BadInput(f"{sources[0]} changed while it was read: run the command again.")
     for source in expand_folders(sources):
         with open_table(source, **options) as content:
             names, separator = [column.name for column in content.columns], content.separator
@@ -319,22 +311,16 @@ def appended_text(
                     f"{source} has other columns or another delimiter than {sources[0]}: "
                     "--append needs the same."
                 )
-            header = [*names, *_free_names(labels.columns, names)]
+            header = list(names)
+            for name in labels.columns:
+                numbered = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
+                header.append(next(free for free in numbered if free not in names))
             style = {"separator": separator, "null_value": "NA" if separator == " " else ""}
             frames = map(append, (frame for frame, _ in content.frames(range(len(names)))))
             lines = csv_text(frames, header, decimal_comma=content.parse.decimal == ",", **style)
             yield from lines if is_first else itertools.islice(lines, 1, None)
-    if n_rows < len(labels):
-        raise changed
-
-
-def _free_names(wanted: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """Return names that the table does not have yet: cluster, or cluster_2 if there is one."""
-    names: list[str] = []
-    for name in wanted:
-        numbered = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
-        names.append(next(free for free in numbered if free not in taken))
-    return names
+    if n_rows != len(labels):
+        raise BadInput(f"{sources[0]} changed while it was read: run the command again.")
 
 
 # --- outliers -------------------------------------------------------------------------------------

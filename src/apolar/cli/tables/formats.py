@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,6 @@ Source = str | Path
 
 
 # --- typed columns --------------------------------------------------------------------------------
-
-
-def open_parquet(file: TableInput) -> Content:
-    """Return the content of a Parquet file."""
-    return open_lazily(file, "Parquet", pl.scan_parquet)
 
 
 def open_feather(file: TableInput) -> Content:
@@ -183,7 +179,9 @@ class TableFormat:
 
 FORMATS = {
     "text": TableFormat(open_text, (".csv", ".tsv", ".tab", ".txt")),
-    "parquet": TableFormat(open_parquet, (".parquet", ".pq"), (b"PAR1",)),
+    "parquet": TableFormat(
+        partial(open_lazily, format="Parquet", scan=pl.scan_parquet), (".parquet", ".pq"), (b"PAR1",)
+    ),
     "feather": TableFormat(open_feather, (".feather", ".arrow"), (b"ARROW1",)),
     "npy": TableFormat(open_npy, (".npy",), (b"\x93NUMPY",)),
     "xlsx": TableFormat(
