@@ -29,11 +29,10 @@ COPY_DIFFERENCE = 1e-4
 
 # "id", "Index", "row_number", "customer_id", "patientID", "Unnamed: 0".
 _NAME_OF_COUNTER = re.compile(
-    r"(unnamed:?[ _]*\d+)"
-    r"|((.*[_ .-])?(id|ids|idx|index|uid|guid|key|row|rownum|row[_ ]?n(o|r|umber)|nr|no|number|serial))",
-    re.IGNORECASE,
+    r"(?i:unnamed:?[ _]*\d+)"
+    r"|(?i:(.*[_ .-])?(id|ids|idx|index|uid|guid|key|row|rownum|row[_ ]?n(o|r|umber)|nr|no|number|serial))"
+    r"|.*[a-z]I[Dd]"
 )
-_CAMEL_ID = re.compile(r".*[a-z]I[Dd]")
 
 # What is said after the name of a column of a kind, and after many.
 _PROBLEMS = {
@@ -122,7 +121,7 @@ def _kind_of(column: Array, name: str) -> tuple[str, int]:
     if is_repeated and not _is_rounded(values, times.tolist()):
         return "few values", n_values
     is_counted = n_values == n_present > MAX_VALUES and np.array_equal(values, np.floor(values))
-    if is_counted and (values[-1] - values[0] + 1 == n_present or is_name_of_counter(name)):
+    if is_counted and (values[-1] - values[0] + 1 == n_present or _NAME_OF_COUNTER.fullmatch(name.strip())):
         return "row numbers", n_values
     return "", n_values
 
@@ -136,11 +135,6 @@ def _is_rounded(values: Array, times: list[int]) -> bool:
     is_hill = times[:peak] == sorted(times[:peak]) and times[peak:] == sorted(times[peak:], reverse=True)
     is_bell = is_hill and 2 * max(times[0], times[-1]) < times[peak]
     return bool(is_bell and steps.max() <= 1.001 * steps.min())
-
-
-def is_name_of_counter(name: str) -> bool:
-    """Return whether a column is called as those are that name or number rows."""
-    return any(pattern.fullmatch(name.strip()) for pattern in (_NAME_OF_COUNTER, _CAMEL_ID))
 
 
 def _similar_columns(sample: Array, columns: list[int]) -> dict[int, int]:

@@ -122,10 +122,8 @@ def open_workbook(file: TableInput) -> Content:
                     f"{file.name} unpacks to {size_text(n_bytes)}, too much for a workbook. Save it as CSV."
                 )
         book = fastexcel.read_excel(file.path)
-        sheet = file.sheet
-        if sheet is None:
-            filled = (title for title in book.sheet_names if _load_sheet(book, title, "string", 100).height)
-            sheet = next(filled, None)
+        filled = (title for title in book.sheet_names if _load_sheet(book, title, "string", 100).height)
+        sheet = file.sheet or next(filled, None)
         if sheet not in book.sheet_names:
             listed = join_list([quote(title) for title in book.sheet_names])
             what = "table in its sheets" if sheet is None else f"sheet {quote(sheet)}: its sheets are"
@@ -284,12 +282,12 @@ def expand_folders(source: Source | Sequence[Source]) -> list[Source]:
 def _tables_in(folder: Path) -> list[Path]:
     """Return the tables in a folder, in the order of their names; refuse several formats."""
     formats = _formats_by_suffix()
-    found: dict[Path, str] = {}
-    for path in sorted(folder.iterdir()):
-        ending = Path(re.sub(r"\.(gz|zst)$", "", path.name)).suffix.lower()
-        if ending in formats and path.is_file() and not path.name.startswith((".", "~$")):
-            found[path] = formats[ending]
-    kinds = sorted(set(found.values()))
+    files = (path for path in sorted(folder.iterdir()) if path.is_file())
+    plain = (path for path in files if not path.name.startswith((".", "~$")))
+    kind_of = {
+        path: formats.get(Path(re.sub(r"\.(gz|zst)$", "", path.name)).suffix.lower()) for path in plain
+    }
+    kinds = sorted({kind for kind in kind_of.values() if kind})
     if not kinds:
         raise TableError(f"No table in the folder {folder}: give a folder of CSV files.")
     if len(kinds) > 1:
@@ -297,4 +295,4 @@ def _tables_in(folder: Path) -> list[Path]:
             f"The folder {folder} has tables of several formats, {join_list(kinds)}: name the files, as in "
             f"{folder / '*.csv'}."
         )
-    return list(found)
+    return [path for path, kind in kind_of.items() if kind]

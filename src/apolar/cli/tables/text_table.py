@@ -46,6 +46,8 @@ _MARKS = {
 }
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
+# After the last line, where it is a row of its own unless a quote is open; no line has a zero byte.
+_END = "\0"
 _NEVER_CLOSED = "a quote is opened and never closed"
 _TOO_LONG = f"a cell has more than {csv.field_size_limit():,} characters, as if a quote were not closed"
 
@@ -147,27 +149,21 @@ def split_rows(source: str, first: int, lines: Iterable[str], delimiter: str | N
         Without line ends.
     delimiter : str or None
     """
-    is_at_end = False
     if delimiter is None:
         lines = (line.strip().expandtabs(1) for line in lines)
-
-    def take_lines() -> Iterator[str]:
-        nonlocal is_at_end
-        for line in lines:
-            yield line + "\n"
-        is_at_end = True  # the reader asks for more lines before it returns a row only inside of quotes
-
-    reader = csv.reader(take_lines(), delimiter=delimiter or " ", skipinitialspace=True)
-    line = first
-    try:
+    ended = itertools.chain((f"{line}\n" for line in lines), [_END])
+    reader = csv.reader(ended, delimiter=delimiter or " ", skipinitialspace=True)
+    line, problem = first, _TOO_LONG
+    with suppress(csv.Error):
         for cells in reader:
-            if is_at_end:
-                raise csv.Error
+            if cells == [_END]:
+                return
+            if cells and cells[-1].endswith(_END):
+                problem = _NEVER_CLOSED
+                break
             yield line, cells or [""]  # in a table of one column, a blank line is a row
             line = first + reader.line_num
-    except csv.Error as error:
-        problem = _NEVER_CLOSED if is_at_end else _TOO_LONG
-        raise TableError(f"{source}, line {line:,}: {problem}. Close the quote, or remove it.") from error
+    raise TableError(f"{source}, line {line:,}: {problem}. Close the quote, or remove it.")
 
 
 def is_blank(cells: Sequence[str]) -> bool:
