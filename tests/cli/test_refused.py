@@ -57,11 +57,6 @@ def test_bad_input_is_one_line_and_leaves_nothing(flowers, monkeypatch, argument
     assert names_in(flowers.parent) == before
 
 
-def test_equal_rows_are_refused(tmp_path):
-    (tmp_path / "equal.csv").write_text("a,b\n" + "1,2\n" * 20)
-    assert "all rows are equal" in refuse("fit", tmp_path / "equal.csv", "-k", "auto", "-o", tmp_path / "o")
-
-
 @pytest.mark.parametrize("command", [["fit", "-k", "1", "--no-report"], ["decompose"]])
 def test_a_damaged_header_of_an_array_is_one_line(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)

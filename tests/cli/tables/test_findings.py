@@ -195,6 +195,8 @@ def test_nothing_left(refusal):
         "data.csv has no column left to cluster by: 'id' numbers the rows and 'c' is constant. "
         "Use --keep all to include them."
     )
+    said = refusal("a,b\n" + "1,2\n" * 20, leave_out=KINDS)
+    assert said == "data.csv: all rows are equal, so nothing separates clusters."
 
 
 def test_a_table_on_disk(people, write, temporary):

@@ -215,9 +215,8 @@ def read_table(
                 pass  # the file itself is the table, and is only looked through
         else:
             X, remove = _store_rows(read_blocks(), in_memory_bytes)
-    skipped = [
-        ColumnFinding(-1, c.name, c.kind, c.holds) for c in map(first.columns.__getitem__, choice.skipped)
-    ]
+    others = [first.columns[i] for i in choice.skipped]
+    skipped = [ColumnFinding(-1, column.name, column.kind, column.holds) for column in others]
     findings = find_no_measurements(X, names) if leave_out else ()
     known = pl.concat(rows.blocks).with_columns(number=pl.int_range(pl.len()))
     stay = known.filter(pl.col("is_complete") | (not drop_missing))

@@ -313,7 +313,8 @@ def choose_columns(
     if label in named:
         option = "--keep" if columns is None else "--columns"
         raise TableError(f"Column {quote(table[label].name)} is the label column: remove it from {option}.")
-    used, skipped = named, named[:0]
+    used = named
+    skipped: tuple[int, ...] = ()
     if columns is None:
         kinds = ("numbers", "row numbers") if ALL in keep else ("numbers",)
         others = [i for i in range(len(table)) if i != label]

@@ -83,7 +83,7 @@ def find_no_measurements(X: Array, names: Sequence[str]) -> tuple[ColumnFinding,
     findings: dict[int, ColumnFinding] = {}
     with np.errstate(all="ignore"):  # huge values are refused where the rows are used
         sample = X[np.unique(np.linspace(0, len(X) - 1, min(SAMPLE_ROWS, len(X))).astype(np.int64))]
-        for j in filter(lambda j: _is_suspect(sample[:, j]), range(len(names))):
+        for j in [j for j in range(len(names)) if _is_suspect(sample[:, j])]:
             kind, n_values = _kind_of(X[:, j], names[j])
             if kind:
                 findings[j] = ColumnFinding(j, names[j], kind, _PROBLEMS[kind].format(n_values), n_values)
