@@ -72,7 +72,3 @@ def main() -> None:
             + problems.table(header, rows)
         )
     problems.save("exact", "Exact tensors", parts)
-
-
-if __name__ == "__main__":
-    main()

@@ -170,8 +170,7 @@ def main() -> None:
 
     def shown(timings: list[list[Any]]) -> str:
         return problems.table(
-            header,
-            [[name, *("" if ms is None else f"{ms:.1f}" for ms in times)] for name, *times in timings],
+            header, [[name, *("" if ms is None else f"{ms:.1f}" for ms in times)] for name, *times in timings]
         )
 
     problems.save(

@@ -138,7 +138,3 @@ def main() -> None:
         "Beside the same tensor with all its coefficients, where these are few:",
         problems.table(beside, [compare(*shape) for shape in SMALL]),
     ], ("numpy", "scipy"))  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()

@@ -186,7 +186,3 @@ def main() -> None:
     problems.save(
         "missing", "Missing values, completely at random", parts, ("numpy", "scipy", "scikit-learn")
     )
-
-
-if __name__ == "__main__":
-    main()

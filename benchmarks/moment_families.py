@@ -248,7 +248,3 @@ def main() -> None:
         ]
     title = "Mixtures of every family from moments alone"
     problems.save("moment_families", title, parts, ("numpy", "scipy", "scikit-learn"))
-
-
-if __name__ == "__main__":
-    main()

@@ -64,7 +64,3 @@ def main() -> None:
         for noise in (1e-3, 1e-2):
             parts.append(problems.table(header, measure(dim, noise)))
     problems.save("noise", "Noisy cubic tensors, Gaussian components, rank given", parts)
-
-
-if __name__ == "__main__":
-    main()

@@ -217,7 +217,3 @@ def main() -> None:
         ["\n\n".join([text, summary, problems.table(header, lines)])],
         ("numpy", "scipy", "scikit-learn"),
     )
-
-
-if __name__ == "__main__":
-    main()

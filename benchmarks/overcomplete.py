@@ -41,7 +41,3 @@ def main() -> None:
         [words, problems.table(header, rows)],
         ("numpy", "scipy"),
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -112,7 +112,3 @@ def main() -> None:
         sums_of_powers(),
     ]
     problems.save("rank_search", "Ranks that are not given", parts, ("numpy", "scipy"))
-
-
-if __name__ == "__main__":
-    main()

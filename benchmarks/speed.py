@@ -75,7 +75,3 @@ def main() -> None:
     problems.save(
         "speed", "Time, order 3, Gaussian components, rank given", [compared, "Growth at r = m:", grown]
     )
-
-
-if __name__ == "__main__":
-    main()

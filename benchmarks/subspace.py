@@ -66,7 +66,3 @@ def main() -> None:
         + problems.table(header, [measure(*shape) for shape in FULL]),
     ]
     problems.save("subspace", "The shapes of the subspace power method", parts, ("numpy", "scipy"))
-
-
-if __name__ == "__main__":
-    main()

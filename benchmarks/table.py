@@ -36,19 +36,8 @@ def main() -> None:
         write_table(path)
         for kind in ("spherical", "full"):
             output = Path(folder) / kind
-            command = [
-                sys.executable,
-                "-m",
-                "apolar",
-                "fit",
-                str(path),
-                "-k",
-                "4",
-                "--covariance",
-                kind,
-                "-o",
-                str(output),
-            ]
+            options = ["-k", "4", "--covariance", kind, "-o", str(output)]
+            command = [sys.executable, "-m", "apolar", "fit", str(path), *options]
             start = time.perf_counter()
             subprocess.run(command, check=True, capture_output=True)
             seconds = time.perf_counter() - start

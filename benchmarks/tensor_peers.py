@@ -352,7 +352,3 @@ def main() -> None:
             published(),
         ],
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -89,19 +89,13 @@ def test_bad_input_is_one_line(arguments, message):
 def test_bad_files_are_refused(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     assert message in refuse("decompose", tmp_path / name)
-
-
-def test_arrays_that_are_refused(tmp_path):
     np.save(tmp_path / "a.npy", np.full((2, 2, 2), 1j))
     assert "use the field 'complex' or 'auto'" in refuse("decompose", tmp_path / "a.npy", "--field", "real")
-    np.save(tmp_path / "a.npy", np.array([[object()]], dtype=object), allow_pickle=True)
-    assert "not a NumPy array of numbers" in refuse("decompose", tmp_path / "a.npy")
 
 
 def test_exact_terms_and_what_is_proved():
-    said = succeed("decompose", "2*a^3 + 12*a*b^2", "--exact")
+    said = succeed("decompose", "2*a^3 + 12*a*b^2", "--exact", "--certify")
     assert "exact (a + sqrt(2)*b)^3 + (a - sqrt(2)*b)^3 (proved by exact arithmetic)" in said
-    said = succeed("decompose", "2*a^3 + 6*a*b^2", "--certify")
     assert "proved No other terms, as many or fewer, have the same sum" in said
     result = answer("decompose", "x*y*z", "--exact", "--certify")
     assert result["exact"]["proved"]

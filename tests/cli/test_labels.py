@@ -1,11 +1,8 @@
 """Labels with all probabilities, the table with clusters at its right, lists of outliers; several files."""
 
-import csv
-
 import numpy as np
-import pyarrow as pa
+import polars as pl
 import pytest
-import xlsxwriter
 
 import apolar
 from apolar.cli.tables import read_table
@@ -57,66 +54,53 @@ def test_noise_has_its_own_probability(points, tmp_path):
 def test_a_table_keeps_its_text_and_its_rows(tmp_path, points):
     lines = [f'"n {i}, ""{i}""";{x:+.3f};{y:.4e}' for i, (x, y) in enumerate(points)]
     lines[3] = '"two\nlines";;1.5'
-    text = "# above\nname;x;cluster\n" + "\n\n".join(lines) + "\n"
-    fit_to(tmp_path, "t.csv", text, "--drop-missing")
+    fit_to(tmp_path, "t.csv", "# above\nname;x;cluster\n" + "\n\n".join(lines) + "\n", "--drop-missing")
     written = (tmp_path / "o" / "table.csv").read_text()
-    again = text.removeprefix("# above\n").replace("\n\n", "\n").rstrip("\n")
     # Each line begins as it did; of a row that was left out, the new cells are empty.
-    pieces = written.split("\n")
-    assert pieces[0] == "name;x;cluster;cluster_2;p1;p2;outlier"
-    for old, new in zip(again.split("\n")[1:], pieces[1:], strict=False):
+    header, *pieces = written.split("\n")
+    assert header == "name;x;cluster;cluster_2;p1;p2;outlier"
+    for old, new in zip("\n".join(lines).split("\n"), pieces, strict=False):
         assert new.startswith(old)
     assert '"two\nlines";;1.5;;;;\n' in written
     rows = rows_of(tmp_path / "o" / "table.csv", ";")
-    assert len(rows) == 61
     expected = {row - 1: cluster for row, cluster, _ in labels(tmp_path / "o" / "labels.csv")}
     assert {i: int(row["cluster_2"]) for i, row in enumerate(rows) if row["cluster_2"]} == expected
-    assert len(expected) == 60
+    assert (len(rows), len(expected)) == (61, 60)
 
 
-@pytest.mark.parametrize("kind", ["comma", "space", "no header", "row names", "trailing"])
-def test_ways_to_write_a_table(tmp_path, points, kind):
-    names = {"comma": "x;y", "space": "x y", "row names": "x,y", "trailing": "x,y"}.get(kind)
-    if kind == "comma":
-        lines = [f"{a};{b}".replace(".", ",") for a, b in points]
-    elif kind == "space":
-        lines = [f"  {a}   {b}" for a, b in points]
-    elif kind == "row names":
-        lines = [f"r{i},{a},{b}" for i, (a, b) in enumerate(points)]
-    else:
-        lines = [f"{a},{b}" + "," * (kind == "trailing") for a, b in points]
-    fit_to(tmp_path, "t.csv", "\n".join(lines if names is None else [names, *lines]) + "\n")
+@pytest.mark.parametrize(
+    ("names", "row", "header"),
+    [
+        ("x;y", "{};{}", "x;y;cluster;p1;p2;outlier"),
+        ("x y", "  {}   {}", "x y cluster p1 p2 outlier"),
+        ("", "{},{}", "x1,x2,cluster,p1,p2,outlier"),
+        ("x,y", "r,{},{}", "column 1,x,y,cluster,p1,p2,outlier"),
+        ("x,y", "{},{},", "x,y,column 3,cluster,p1,p2,outlier"),
+    ],
+    ids=["comma", "space", "no header", "row names", "trailing"],
+)
+def test_ways_to_write_a_table(tmp_path, points, names, row, header):
+    lines = [
+        row.format(*(str(x).replace(".", "," if ";" in row else ".") for x in point)) for point in points
+    ]
+    fit_to(tmp_path, "t.csv", "\n".join([names, *lines]) + "\n")
     written = (tmp_path / "o" / "table.csv").read_text().splitlines()
-    assert (
-        written[0]
-        == {
-            "comma": "x;y;cluster;p1;p2;outlier",
-            "space": "x y cluster p1 p2 outlier",
-            "no header": "x1,x2,cluster,p1,p2,outlier",
-            "row names": "column 1,x,y,cluster,p1,p2,outlier",
-            "trailing": "x,y,column 3,cluster,p1,p2,outlier",
-        }[kind]
-    )
+    assert written[0] == header
     for old, new in zip(lines, written[1:], strict=True):
         assert new.startswith(" ".join(old.split()))
     # What was written is a table with four more columns.
     again = read_table(tmp_path / "o" / "table.csv")
-    numbers = ("x1", "x2") if kind == "no header" else ("x", "y")
-    assert again.names == (*numbers, "cluster", "p1", "p2")
+    assert again.names == (*(("x", "y") if names else ("x1", "x2")), "cluster", "p1", "p2")
     assert set(again.X[:, 2]) == {1, 2}
     np.testing.assert_allclose(again.X[:, 3:].sum(axis=1), 1, atol=2e-6)
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "feather", "npy"])
+@pytest.mark.parametrize("suffix", ["parquet", "feather", "npy", "xlsx"])
 def test_tables_that_are_no_text_become_csv(tmp_path, points, suffix):
-    from pyarrow import feather, parquet
-
     path = tmp_path / f"t.{suffix}"
-    table = pa.table({"x": points[:, 0], "name": [f"n,{i}" for i in range(61)], "y": points[:, 1]})
-    if suffix == "npy":
-        np.save(path, points)
-    else:
-        (parquet.write_table if suffix == "parquet" else feather.write_feather)(table, path)
+    frame = pl.DataFrame({"x": points[:, 0], "name": [f"n,{i}" for i in range(61)], "y": points[:, 1]})
+    writers = {"parquet": frame.write_parquet, "feather": frame.write_ipc, "xlsx": frame.write_excel}
+    writers.get(suffix, lambda path: np.save(path, points))(path)
     fit_to(tmp_path, f"t.{suffix}", path.read_bytes())
     rows = rows_of(tmp_path / "o" / "table.csv")
     names = ["x1", "x2"] if suffix == "npy" else ["x", "name", "y"]
@@ -190,19 +174,3 @@ def test_a_table_of_another_encoding(flowers, tmp_path):
     options = ("-k", 2, "--no-report", "--append", "--encoding", "latin-1", "-o", tmp_path / "o")
     succeed("fit", flowers, *options)
     assert rows_of(tmp_path / "o" / "table.csv")[0]["species"] == "sétosa"
-
-
-@pytest.mark.parametrize("has_header", [True, False])
-def test_a_workbook_becomes_csv(flowers, tmp_path, has_header):
-    cells = list(csv.reader(flowers.read_text().splitlines()))
-    rows = [[float(cell) for cell in row[:4]] + [row[4]] * has_header for row in cells[1:]]
-    with xlsxwriter.Workbook(tmp_path / "t.xlsx") as book:
-        sheet = book.add_worksheet()
-        for i, row in enumerate([*cells[:has_header], *rows]):
-            sheet.write_row(i, 0, row)
-    succeed("fit", tmp_path / "t.xlsx", "-k", 2, "--no-report", "--append", "-o", tmp_path / "o")
-    table = rows_of(tmp_path / "o" / "table.csv")
-    names = cells[0] if has_header else ["x1", "x2", "x3", "x4"]
-    assert list(table[0]) == [*names, *NEW]
-    assert len(table) == 150
-    assert float(table[149][names[3]]) == float(cells[150][3])

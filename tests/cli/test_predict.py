@@ -17,23 +17,15 @@ def test_standardised_spherical_clusters_predict_the_same_on_the_raw_table(flowe
     assert labels(tmp_path / "again.csv") == labels(out / "labels.csv")
 
 
-def test_predict_finds_columns_by_name_and_prints_by_default(flowers, tmp_path):
-    out = tmp_path / "out"
-    succeed("fit", flowers, "-k", 3, "--no-report", "-o", out)
-    shuffled = tmp_path / "shuffled.csv"
-    lines = (line.split(",") for line in flowers.read_text().splitlines())
+def test_predict_finds_columns_by_name_and_prints_by_default(flowers, model):
+    shuffled = flowers.with_name("shuffled.csv")
+    lines = [line.split(",") for line in flowers.read_text().splitlines()]
     shuffled.write_text("".join(f"{species},{d},{a},{c},{b}\n" for a, b, c, d, species in lines))
-    assert run("predict", out / "model.npz", shuffled).output == (out / "labels.csv").read_text()
-    assert answer("predict", out / "model.npz", shuffled)["cluster"] == [
-        cluster for _, cluster, _ in labels(out / "labels.csv")
-    ]
-
-
-def test_predict_takes_one_row(flowers, model, tmp_path):
-    lines = flowers.read_text().splitlines()
-    (tmp_path / "one.csv").write_text("\n".join(lines[:2]) + "\n")
-    result = run("predict", model, tmp_path / "one.csv", "-o", "-")
-    assert result.output.splitlines() == ["row,cluster,probability,outlier,p1,p2", "1,2,1.0,no,0.0,1.0"]
+    assert run("predict", model, shuffled).output == (model.parent / "labels.csv").read_text()
+    # One row is enough.
+    shuffled.write_text("\n".join(map(",".join, lines[:2])))
+    said = run("predict", model, shuffled, "-o", "-").output.splitlines()
+    assert said == ["row,cluster,probability,outlier,p1,p2", "1,2,1.0,no,0.0,1.0"]
 
 
 def test_links_are_followed_and_devices_are_refused(flowers, model, tmp_path):
@@ -72,29 +64,22 @@ def test_rows_far_from_all_clusters_are_marked(flowers, model, tmp_path):
 
 
 def test_a_report_on_new_rows(flowers, model, tmp_path):
-    lines = flowers.read_text().splitlines()
-    (tmp_path / "more.csv").write_text("\n".join(lines[:61]) + "\n")
+    (tmp_path / "more.csv").write_text("\n".join(flowers.read_text().splitlines()[:61]) + "\n")
     page = tmp_path / "pages" / "more.html"
     options = ("--report", page, "--label-column", "species", "-o", tmp_path / "l.csv")
     succeed("predict", model, tmp_path / "more.csv", *options)
     text = page.read_text()
-    assert "2 clusters in 60 rows" in text
-    assert f"loaded from {model}: it was fitted to 150 rows" in text
-    assert "versicolor" in text
+    for part in ("2 clusters in 60 rows", f"loaded from {model}: it was fitted to 150 rows", "versicolor"):
+        assert part in text
     assert "n_components" not in text
     assert "give --report FILE" in refuse("predict", model, flowers, "--label-column", "species")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="There is no /dev/full here.")
 def test_a_full_standard_output(flowers, model):
+    command = [sys.executable, "-m", "apolar", "predict", str(model), str(flowers)]
     with open("/dev/full", "w") as full:
-        process = subprocess.run(
-            [sys.executable, "-m", "apolar", "predict", str(model), str(flowers)],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert process.returncode == 2
-    assert "Traceback" not in process.stderr
-    assert "No space left on device" in process.stderr
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 2
+    assert "Traceback" not in ended.stderr
+    assert "No space left on device" in ended.stderr

@@ -57,11 +57,6 @@ def test_bad_input_is_one_line_and_leaves_nothing(flowers, monkeypatch, argument
     assert names_in(flowers.parent) == before
 
 
-def test_equal_rows_are_refused(tmp_path):
-    (tmp_path / "equal.csv").write_text("a,b\n" + "1,2\n" * 20)
-    assert "all rows are equal" in refuse("fit", tmp_path / "equal.csv", "-k", "auto", "-o", tmp_path / "o")
-
-
 @pytest.mark.parametrize("command", [["fit", "-k", "1", "--no-report"], ["decompose"]])
 def test_a_damaged_header_of_an_array_is_one_line(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
@@ -76,9 +71,8 @@ def test_a_damaged_header_of_an_array_is_one_line(tmp_path, monkeypatch, command
         result = run(command[0], "a.npy", *command[1:])
         assert result.exit_code in (0, 1, 2), result.output
         assert result.exception is None or isinstance(result.exception, SystemExit), damaged
-        if result.exit_code == 2:
-            assert result.output.startswith("Error: ")
-            assert result.output.count("\n") == 1
+        is_refused = result.exit_code == 2
+        assert not is_refused or (result.output.startswith("Error: ") and result.output.count("\n") == 1)
 
 
 # --- what the library says ------------------------------------------------------------------------
@@ -112,23 +106,16 @@ def test_errors_are_told_from_their_fields(flowers, monkeypatch, error, said):
     assert said in refuse("fit", flowers, "-k", 2)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+def test_advice_names_no_parameter_of_python(flowers, tmp_path, monkeypatch):
+    python = ("n_components", "covariance_type", "random_state", "max_iter", "init_params", "reg_covar")
+    for options in (
         ("-k", "1-2", "--covariance", "diag"),  # more than two may be better
         ("-k", "2", "--noise", "--drop-missing"),
         ("-k", "9", "--covariance", "full"),  # few rows for so many parameters
-    ],
-)
-def test_advice_names_no_parameter_of_python(flowers, tmp_path, options):
-    said = succeed("fit", flowers, *options, "-o", tmp_path / "o")
-    page = (tmp_path / "o" / "report.html").read_text()
-    for name in ("n_components", "covariance_type", "random_state", "max_iter", "init_params", "reg_covar"):
-        assert name not in said
-        assert name not in page
-
-
-def test_a_fit_that_stopped_early_says_so_in_the_words_of_the_command_line(flowers, tmp_path, monkeypatch):
+    ):
+        said = succeed("fit", flowers, *options, "-o", tmp_path / "o")
+        said += (tmp_path / "o" / "report.html").read_text()
+        assert not [name for name in python if name in said]
     defaults = apolar.GaussianMixture.__init__.__kwdefaults__
     monkeypatch.setattr(apolar.GaussianMixture.__init__, "__kwdefaults__", {**defaults, "max_iter": 1})
     said = succeed("fit", flowers, "-k", 3, "--no-report", "-o", tmp_path / "o")
@@ -140,13 +127,10 @@ def test_a_fit_that_stopped_early_says_so_in_the_words_of_the_command_line(flowe
 
 
 @pytest.mark.parametrize(("option", "names"), [(FAMILY, FAMILIES), (CRITERION, CRITERIA), (METHOD, METHODS)])
-def test_options_take_every_name_of_a_table_of_the_library(option, names):
+def test_options_have_the_names_and_defaults_of_the_library(option, names):
     assert [option.convert(name, None, None) for name in names] == list(names)
     with pytest.raises(click.BadParameter, match=f"'other' is not one of '{next(iter(names))}'"):
         option.convert("other", None, None)
-
-
-def test_the_level_of_outliers_is_that_of_the_library():
     assert apolar.GaussianMixture.outliers.__kwdefaults__["level"] == scoring.OUTLIER_LEVEL
 
 
@@ -158,5 +142,5 @@ def test_without_the_libraries_of_the_report_the_fit_goes_on(flowers, tmp_path, 
     succeed("fit", flowers, "-k", 2, "-o", out)
     monkeypatch.setattr("apolar.reports.page.need_report", missing)
     said = succeed("fit", flowers, "-k", 2, "-o", out)
-    assert "No report can be written: it needs matplotlib and jinja2, pip install" in said
+    assert "No report is written. Reports need jinja2: pip install" in said
     assert names_in(out) == {"labels.csv", "model.npz"}

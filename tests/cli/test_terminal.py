@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -17,18 +18,10 @@ def python(code, *arguments, **options):
     return subprocess.run(command, capture_output=True, text=True, check=True, **options).stdout.strip()
 
 
-WITHOUT = """
-import sys
-for name in ("click", "fastexcel", "polars", "rich"):
-    sys.modules[name] = None
-import apolar, numpy
-apolar.GaussianMixture(1).fit(numpy.eye(3))
-"""
-
-
 def test_the_packages_of_the_extra(monkeypatch):
     """Without them the library works, and the script says what to install."""
-    python(WITHOUT)
+    hide = "import sys; sys.modules.update(dict.fromkeys(['click', 'fastexcel', 'polars', 'rich']))"
+    python(f"{hide}; import apolar, numpy; apolar.GaussianMixture(1).fit(numpy.eye(3))")
     found = __main__.find_spec
     monkeypatch.setattr(__main__, "find_spec", lambda name: None if name == "polars" else found(name))
     with pytest.raises(SystemExit) as end:
@@ -132,19 +125,14 @@ def test_progress_says_how_many_are_done_and_how_long_is_left(flowers, tmp_path)
     import pty
 
     terminal, other_end = pty.openpty()
-    options = ["-k", "1-9", "--no-report", "-o", tmp_path / "o"]
-    command = [sys.executable, "-m", "apolar", "fit", flowers, *options]
+    command = f"{sys.executable} -m apolar fit {flowers} -k 1-9 --no-report -o {tmp_path / 'o'}".split()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
-    with subprocess.Popen(
-        map(str, command), stderr=other_end, stdout=subprocess.PIPE, env=environment
-    ) as process:
+    with subprocess.Popen(command, stderr=other_end, stdout=subprocess.PIPE, env=environment) as process:
         os.close(other_end)
         shown = b""
-        try:
+        with suppress(OSError):  # Linux says so that the other end was closed
             while piece := os.read(terminal, 65_536):
                 shown += piece
-        except OSError:  # Linux says so that the other end was closed
-            pass
         printed = process.stdout.read()
     os.close(terminal)
     assert process.returncode == 0, shown

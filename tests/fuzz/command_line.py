@@ -19,7 +19,10 @@ NAMES = (
 def run(rng):
     """Write a table, and fit it; return what was tried."""
     kind, X = table(rng)
-    options = _options(rng)
+    options = ["-k", str(rng.choice(["1", "2", "3", "5"]))]
+    if rng.random() < 0.7:
+        options += ["--covariance", str(rng.choice(["spherical", "diag", "full", "tied"]))]
+    options += ["--drop-missing"] * (rng.random() < 0.2)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table.csv"
         names = [str(name).replace('"', '""') for name in rng.choice(NAMES, size=X.shape[1])]
@@ -36,12 +39,3 @@ def run(rng):
         written = Path(folder) / "out"
         assert result.exit_code == 0 or not written.exists() or not any(written.iterdir()), "half a result"
     return tried
-
-
-def _options(rng):
-    options = ["-k", str(rng.choice(["1", "2", "3", "5"]))]
-    if rng.random() < 0.7:
-        options += ["--covariance", str(rng.choice(["spherical", "diag", "full", "tied"]))]
-    if rng.random() < 0.2:
-        options += ["--drop-missing"]
-    return options

@@ -15,16 +15,16 @@ def run(rng):
     """Damage a file, and read it; return what was tried."""
     name = str(rng.choice(list(KINDS)))
     damage = str(rng.choice(list(DAMAGES)))
-    write, read = KINDS[name]
+    write, read, use, suffix = KINDS[name]
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"file{SUFFIXES[name]}"
+        path = Path(folder) / f"file{suffix}"
         write(rng, path)
         path.write_bytes(DAMAGES[damage](rng, path.read_bytes()))
         tried = f"{name}, {damage}"
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
-                read(path)
+                use(read(path))
         except (ValueError, TypeError) as error:
             refused_on_purpose(error)
             single_line(error)
@@ -40,8 +40,7 @@ def _model(rng, path):
         apolar.GaussianMixture(2, covariance_type=family, init_params="moments", max_iter=5).fit(X).save(path)
 
 
-def _read_model(path):
-    model = apolar.GaussianMixture.load(path)
+def _use_model(model):
     assert np.all(np.isfinite(model.predict_proba(np.zeros((2, model.n_features_in_)))))
 
 
@@ -49,8 +48,7 @@ def _sketch(rng, path):
     apolar.MomentSketch(3).update(rng.standard_normal((20, 3))).save(path)
 
 
-def _read_sketch(path):
-    sketch = apolar.MomentSketch.load(path)
+def _use_sketch(sketch):
     assert sketch.central().mean.shape == (sketch.n_features,)
 
 
@@ -70,18 +68,17 @@ def _numbers(rng, path):
     np.save(path, rng.integers(0, 2, size=shape).astype(kind))
 
 
-def _read_table(path):
-    table = read_table(path)
+def _use_table(table):
     assert table.X.ndim == 2
 
 
+# What writes a file, reads it and uses what was read, and the suffix of its name.
 KINDS = {
-    "model": (_model, _read_model),
-    "sketch": (_sketch, _read_sketch),
-    "text": (_text, _read_table),
-    "numbers": (_numbers, _read_table),
+    "model": (_model, apolar.GaussianMixture.load, _use_model, ".model"),
+    "sketch": (_sketch, apolar.MomentSketch.load, _use_sketch, ".sketch"),
+    "text": (_text, read_table, _use_table, ".csv"),
+    "numbers": (_numbers, read_table, _use_table, ".npy"),
 }
-SUFFIXES = {"model": ".model", "sketch": ".sketch", "text": ".csv", "numbers": ".npy"}
 
 
 def _flipped(rng, data):

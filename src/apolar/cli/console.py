@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import math
 import sys
@@ -149,24 +150,19 @@ def show_grid(fixed: Mapping[str, Sequence[str]], others: Mapping[str, Sequence[
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    shown: list[list[Text]] = []
-    columns = [*fixed.items(), *others.items()]
     console = new_console()
-    room = console.width
-    for name, cells in columns:
-        width = max(*map(len, cells), min(len(name), NAME_WIDTH))
-        room -= width + 2  # a space on each side
-        needed = len(" ... ") if len(shown) < len(columns) - 1 else 0
-        is_full = room < needed and len(shown) > len(fixed)
-        grid.add_column(
-            Text("..." if is_full else escape(name)), justify="right", no_wrap=True, max_width=width
-        )
-        shown.append([Text("..." if is_full else escape(cell)) for cell in cells])
-        if is_full:
-            break
-    for row in zip(*shown, strict=True):
-        grid.add_row(*row)
+    columns = [*fixed.items(), *others.items()]
+    widths = [max(*map(len, cells), min(len(name), NAME_WIDTH)) for name, cells in columns]
+    ends = list(itertools.accumulate(width + 2 for width in widths))  # a space on each side
+    if ends[-1] > console.width:
+        n_shown = max(len(fixed) + 1, sum(end + len(" ... ") <= console.width for end in ends))
+        n_rows = len(columns[0][1])
+        columns[n_shown:] = [("...", ["..."] * n_rows)] * (n_shown < len(columns))
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for (name, _), width in zip(columns, widths, strict=False):
+        grid.add_column(Text(escape(name)), justify="right", no_wrap=True, max_width=width)
+    for row in zip(*(cells for _, cells in columns), strict=True):
+        grid.add_row(*(Text(escape(cell)) for cell in row))
     console.print(grid)
 
 

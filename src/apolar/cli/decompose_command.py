@@ -61,11 +61,7 @@ class FormCommand(click.Command):
     help="Only terms with points and weights of at least zero, or with orthonormal points.",
 )
 @click.option("--no-refine", is_flag=True, help="Leave the terms as the method gives them.")
-@click.option(
-    "--exact",
-    is_flag=True,
-    help="Print the terms in rational or algebraic numbers, with a proof.",
-)
+@click.option("--exact", is_flag=True, help="Print the terms in rational or algebraic numbers, with a proof.")
 @click.option("--move", is_flag=True, help="With --exact: move terms of a family to simple points.")
 @click.option(
     "--max-degree",

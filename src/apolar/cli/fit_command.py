@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import (
-    BadInput,
-    Bar,
-    as_number,
-    escape_lines,
-    print_object,
-    say,
-    show_grid,
-)
+from apolar.cli.console import BadInput, Bar, as_number, escape_lines, print_object, say, show_grid
 from apolar.cli.options import (
     check_sources,
     default_folder,
@@ -38,7 +30,6 @@ from apolar.cli.output import (
     label_lines,
     outlier_text,
     outliers_sentence,
-    table_name,
 )
 from apolar.cli.sketch_command import fit_sketch
 
@@ -124,6 +115,7 @@ def fit(
         bar.begin("reading")
         with read_table(data, keep_missing=True, leave_out=KINDS, **reading) as table:
             from apolar._core.checks import is_missing
+            from apolar.reports import report_page
             from apolar.reports.analysis import analyse
 
             if table.labels is not None and all(map(is_missing, set(table.labels))):
@@ -144,24 +136,24 @@ def fit(
             )
             bar.begin("writing")
             model, level = analysis.model, analysis.outlier_level
-            frames = label_frames(model, table, level)
             written = {
-                "labels": files.add_lines("labels.csv", label_lines(frames)),
+                "labels": files.add_lines("labels.csv", label_lines(label_frames(model, table, level))),
                 "model": files.add("model.npz", model.save),
             }
             if append:
                 text = appended_text(sources, model, table, level, reading)
-                written["table"] = files.add_lines(table_name(sources[0]), text)
+                is_tsv = Path(sources[0].removesuffix(".gz").removesuffix(".zst")).suffix in (".tsv", ".tab")
+                written["table"] = files.add_lines("table.tsv" if is_tsv else "table.csv", text)
             if outliers is not None:
                 text = outlier_text(model, table, analysis.predicted, analysis.outliers)
                 written["outliers"] = files.add_lines("outliers.csv", text)
-            if not no_report and not why_no_report():
-                from apolar.reports import report_page
-
-                page = report_page(analysis, table.X, provenance(table, seed))
-                written["report"] = files.add_lines("report.html", [page, PAGE_MARK])
-    if not no_report and "report" not in written:
-        say(why_no_report(), err=True)
+            try:
+                if not no_report:
+                    page = report_page(analysis, table.X, provenance(table, seed))
+                    written["report"] = files.add_lines("report.html", [page, PAGE_MARK])
+            except ImportError as error:
+                bar.end()
+                say(f"No report is written. {error}", err=True)
     outlying = (table.row_numbers[analysis.outliers] + 1).tolist()
     if as_json:
         print_object(_as_object(analysis, table, written, outlying))
@@ -182,17 +174,6 @@ def provenance(table: TableFile, seed: int, *notes: str) -> Provenance:
         notes=(*table.notes, *notes),
         row_numbers=table.row_numbers,
     )
-
-
-def why_no_report() -> str:
-    """Return why there is no report, in one line; empty if there can be one."""
-    from apolar.reports.page import need_report
-
-    try:
-        need_report()
-    except ImportError:
-        return 'No report can be written: it needs matplotlib and jinja2, pip install "apolar[report]".'
-    return ""
 
 
 def _warnings_of(analysis: Analysis) -> list[str]:

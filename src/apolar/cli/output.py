@@ -122,30 +122,28 @@ class Output:
         """Rename all files to their final names; if one fails, restore those that were there before."""
         from apolar._core.files import replace_by_part
 
-        old: dict[Path, Path] = {}
-        done: list[Path] = []
+        kept: dict[Path, Path] = {}
+        stale = self._stale()
         try:
-            for target in (*self._parts, *self._stale()):
-                if target.exists():
-                    old[target] = target.with_name(f".{uuid.uuid4().hex}.kept")
-                    _keep(target, old[target])
-                if target in self._parts:
-                    replace_by_part(self._parts[target], target)
-                    done.append(target)
-                else:
-                    target.unlink()
+            for target in filter(Path.exists, (*self._parts, *stale)):
+                kept[target] = _keep(target)
+            for target, part in self._parts.items():
+                replace_by_part(part, target)
+            for target in stale:
+                target.unlink()
         except BaseException:
-            for target in done:
-                target.unlink(missing_ok=True)
-            for target, kept in old.items():
-                os.replace(kept, target)
-                kept.unlink(missing_ok=True)  # two names of one file: replacing one by the other does nothing
+            for target, part in self._parts.items():
+                if not part.exists():
+                    target.unlink(missing_ok=True)
+            for target, copy in kept.items():
+                os.replace(copy, target)
             raise
-        for kept in old.values():
-            kept.unlink(missing_ok=True)
+        finally:
+            for copy in kept.values():
+                copy.unlink(missing_ok=True)
         context = click.get_current_context(silent=True)
         if context is not None:
-            context.meta.setdefault(WRITTEN, []).extend(map(str, done))
+            context.meta.setdefault(WRITTEN, []).extend(map(str, self._parts))
 
     def _stale(self) -> list[Path]:
         """Return the files of an earlier fit that are not written again."""
@@ -162,12 +160,14 @@ class Output:
                 path.rmdir()
 
 
-def _keep(target: Path, name: Path) -> None:
-    """Give a file a second name, or a copy where the file system has no links."""
+def _keep(target: Path) -> Path:
+    """Give a file a second name, or a copy where the file system has no links; return its path."""
+    copy = target.with_name(f".{uuid.uuid4().hex}.kept")
     try:
-        os.link(target, name)
+        os.link(target, copy)
     except OSError:
-        shutil.copy2(target, name)
+        shutil.copy2(target, copy)
+    return copy
 
 
 def _is_result(path: Path) -> bool:
@@ -259,12 +259,6 @@ def check_rereadable(sources: Sequence[str]) -> None:
         raise BadInput("--append reads the table twice: give it as a file, not as a stream.")
 
 
-def table_name(source: str) -> str:
-    """Return the name of the file with the table: that of a TSV file keeps its kind."""
-    plain = Path(source.removesuffix(".gz").removesuffix(".zst"))
-    return "table.tsv" if plain.suffix in (".tsv", ".tab") else "table.csv"
-
-
 def appended_text(
     sources: Sequence[str], model: GaussianMixture, table: TableFile, level: float, reading: dict[str, Any]
 ) -> Iterator[str]:
@@ -284,6 +278,7 @@ def appended_text(
     reading : dict
         How the files were read: parameters of `read_table`.
     """
+    import numpy as np
     import polars as pl
     from polars import selectors
 
@@ -293,19 +288,19 @@ def appended_text(
     # CSV has no cells of other types.
     as_text = (selectors.nested() | selectors.binary()).map_elements(str, pl.String)
     labels = pl.concat(label_frames(model, table, level))
-    labels = labels.select("row", selectors.exclude("file", "row", "probability", "outlier"), "outlier")
+    every = pl.DataFrame({"row": np.arange(1, len(table.X) + table.n_dropped + 1)})
+    labels = every.join(labels, on="row", how="left", maintain_order="left")
+    labels = labels.select(selectors.exclude("file", "row", "probability", "outlier"), "outlier")
     labels = labels.with_columns(selectors.float().round(DECIMALS))
     layout: tuple[list[str], str] | None = None
     n_rows = 0
 
     def append(frame: pl.DataFrame) -> pl.DataFrame:
         nonlocal n_rows
-        frame.columns = [f"column {i}" for i in range(frame.width)]
-        rows = pl.int_range(n_rows + 1, n_rows + len(frame) + 1).alias("row")
-        known = labels.filter(pl.col("row").is_between(n_rows + 1, n_rows + len(frame)))
+        beside = labels[n_rows : n_rows + len(frame)]
         n_rows += len(frame)
-        joined = frame.with_columns(as_text, rows).join(known, on="row", how="left", maintain_order="left")
-        return joined.drop("row")
+        frame.columns = [f"column {i}" for i in range(frame.width)]
+        return pl.concat([frame.with_columns(as_text), beside], how="horizontal")
 
     for source in expand_folders(sources):
         with open_table(source, **options) as content:
@@ -316,22 +311,16 @@ def appended_text(
                     f"{source} has other columns or another delimiter than {sources[0]}: "
                     "--append needs the same."
                 )
-            header = [*names, *_free_names(labels.columns[1:], names)]
+            header = list(names)
+            for name in labels.columns:
+                numbered = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
+                header.append(next(free for free in numbered if free not in names))
             style = {"separator": separator, "null_value": "NA" if separator == " " else ""}
             frames = map(append, (frame for frame, _ in content.frames(range(len(names)))))
             lines = csv_text(frames, header, decimal_comma=content.parse.decimal == ",", **style)
             yield from lines if is_first else itertools.islice(lines, 1, None)
-    if n_rows != len(table.X) + table.n_dropped:
+    if n_rows != len(labels):
         raise BadInput(f"{sources[0]} changed while it was read: run the command again.")
-
-
-def _free_names(wanted: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """Return names that the table does not have yet: cluster, or cluster_2 if there is one."""
-    names: list[str] = []
-    for name in wanted:
-        numbered = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
-        names.append(next(free for free in numbered if free not in taken))
-    return names
 
 
 # --- outliers -------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apolar.cli.console import BadInput, Bar, print_object, say
-from apolar.cli.fit_command import provenance, why_no_report
+from apolar.cli.fit_command import provenance
 from apolar.cli.options import check_sources, json_option, outliers_option, reading_options
 from apolar.cli.output import (
     Output,
@@ -85,12 +85,13 @@ def predict(
     from apolar.cli.tables import read_table
     from apolar.reports import report_page
     from apolar.reports.analysis import describe
+    from apolar.reports.page import need_report
     from apolar.reports.scoring import OUTLIER_LEVEL, score_table
 
     level = outliers if isinstance(outliers, float) else OUTLIER_LEVEL
     mixture = GaussianMixture.load(model)
-    if report is not None and (problem := why_no_report()):
-        raise BadInput(problem)
+    if report is not None:
+        need_report()
     names = getattr(mixture, "feature_names_in_", None)
     chosen = columns or (None if names is None else [str(name) for name in names])
     with Bar() as bar:

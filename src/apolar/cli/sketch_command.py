@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import (
-    BadInput,
-    Bar,
-    as_number,
-    count_noun,
-    join_list,
-    print_object,
-    say,
-    show_grid,
-)
+from apolar.cli.console import BadInput, Bar, as_number, count_noun, join_list, print_object, say, show_grid
 from apolar.cli.options import ALL, check_sources, numbers_of_components, table_options
 from apolar.cli.output import Output
 

@@ -92,32 +92,26 @@ def test_choices(read, columns, names, first, left_out):
     assert left_out(table) == (["name"] if columns is None else [])
 
 
-@pytest.mark.parametrize("label", ["name", "4"])
-def test_labels(read, label):
-    table = read(TEXT, label_column=label)
-    assert table.names == ("height", "weight", "3")
-    assert table.notes == ()
-    assert table.labels.tolist() == ["Ann", "Bob", "Ann"]
-
-
-def test_a_label_column_of_numbers_is_text(read):
+def test_labels(read):
+    for label in ("name", "4"):
+        table = read(TEXT, label_column=label)
+        assert (table.names, table.notes) == (("height", "weight", "3"), ())
+        assert table.labels.tolist() == ["Ann", "Bob", "Ann"]
+    # Numbers are text there.
     table = read("a,b\n1,01\n2,\n3, x\n", label_column="b")
     assert table.X.tolist() == [[1], [2], [3]]
     assert table.labels.tolist() == ["01", "", "x"]
 
 
 def test_unknown_columns(refusal):
-    assert refusal(TEXT, columns=["wieght"]) == (
-        "data.csv has no column 'wieght'. Did you mean 'weight' or 'height'? "
-        "Its columns are 'height', 'weight', '3' and 'name'."
-    )
-    assert refusal(TEXT, columns=["NAME"]) == (
-        "data.csv has no column 'NAME'. Did you mean 'name'? "
-        "Its columns are 'height', 'weight', '3' and 'name'."
-    )
-    assert refusal(TEXT, label_column="zzz") == (
-        "data.csv has no column 'zzz'. Its columns are 'height', 'weight', '3' and 'name'."
-    )
+    for wanted, guess in (
+        ("wieght", " Did you mean 'weight' or 'height'?"),
+        ("NAME", " Did you mean 'name'?"),
+        ("zzz", ""),
+    ):
+        for option in ({"columns": [wanted]}, {"label_column": wanted}):
+            columns = "Its columns are 'height', 'weight', '3' and 'name'."
+            assert refusal(TEXT, **option) == f"data.csv has no column '{wanted}'.{guess} {columns}"
     for number in (0, 5, "00"):
         assert refusal(TEXT, columns=[number]).startswith(f"data.csv has no column '{number}'.")
     header = ",".join(f"c{i}" for i in range(50))

@@ -7,7 +7,6 @@ import zipfile
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 import xlsxwriter
@@ -100,16 +99,11 @@ def test_numbers_of_every_kind(left_out):
     assert table.labels.tolist() == ["x", "y"]
 
 
-def test_what_pandas_and_polars_write(left_out):
+def test_the_row_numbers_of_pandas_are_left_out(left_out):
     FRAME[FRAME["a"] > 0].to_parquet("a.parquet")
     table = read_table("a.parquet")
     assert table.names == ("a", "b", "c", "n")
     assert left_out(table) == ["name", "ok", "day", "__index_level_0__"]
-    frame = pl.DataFrame(X, schema=["a", "b", "c"]).with_columns(t=pl.lit("x"))
-    frame.write_parquet("b.parquet")
-    frame.write_ipc("b.arrow")
-    for name in ("b.parquet", "b.arrow"):
-        np.testing.assert_array_equal(read_table(name, label_column="t").X, X)
 
 
 @NAMES
@@ -179,22 +173,15 @@ def test_columns_labels_and_missing_numbers(said):
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (
-            np.zeros((2, 2, 2)),
-            "an array of shape (2, 2, 2), not a table of rows and columns. "
-            "Save it again with two dimensions.",
-        ),
-        (
-            np.zeros(()),
-            "an array of shape (), not a table of rows and columns. Save it again with two dimensions.",
-        ),
-        (np.zeros((3, 2), complex), "complex128, not real numbers. Save it again as an array of float64."),
-        (np.zeros((3, 2), bool), "bool, not real numbers. Save it again as an array of float64."),
-        (np.array([["a"]]), "<U1, not real numbers. Save it again as an array of float64."),
+        (np.zeros((2, 2, 2)), "an array of shape (2, 2, 2), not a table of rows and columns."),
+        (np.zeros(()), "an array of shape (), not a table of rows and columns."),
+        (np.zeros((3, 2), complex), "complex128, not real numbers."),
+        (np.zeros((3, 2), bool), "bool, not real numbers."),
+        (np.array([["a"]]), "<U1, not real numbers."),
     ],
 )
 def test_arrays_that_are_no_tables(said, array, message):
-    assert said(save(array)) == f"a.npy holds {message}"
+    assert said(save(array)).startswith(f"a.npy holds {message} Save it again ")
 
 
 def test_nothing_is_unpickled(said, refusal):

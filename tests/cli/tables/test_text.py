@@ -148,16 +148,17 @@ def test_blocks_of_any_size_give_the_same(blocks, write):
         assert table.labels.tolist() == whole.labels.tolist()
 
 
-def test_line_numbers_hold_across_blocks(blocks, refusal):
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# c\n\na,b,t\n" + '1,2,"x\ny"\n\n' * 100 + "1,2,z\n" * 100 + "1,?!,z\n",
+        "a,b\n" + "\n" * 90 + "1,2\n3,4\n" * 20 + "\n" * 90 + "5,?!\n",
+    ],
+)
+def test_line_numbers_hold_across_blocks(blocks, refusal, text):
     blocks(64)
-    text = "# c\n\na,b,t\n" + '1,2,"x\ny"\n\n' * 100 + "1,2,z\n" * 100 + "1,?!,z\n"
-    assert refusal(text).startswith(
-        f"data.csv, line {text.count(chr(10)):,}, column 'b': '?!' is not a number."
-    )
-    text = "a,b\n" + "\n" * 90 + "1,2\n3,4\n" * 20 + "\n" * 90 + "5,x\n"
-    assert refusal(text).startswith(
-        f"data.csv, line {text.count(chr(10)):,}, column 'b': 'x' is not a number."
-    )
+    number = text.count("\n")
+    assert refusal(text).startswith(f"data.csv, line {number:,}, column 'b': '?!' is not a number.")
 
 
 # --- cells ----------------------------------------------------------------------------------------
@@ -207,41 +208,69 @@ def test_a_decimal_sign_that_comes_late(blocks, read, sign):
     np.testing.assert_array_equal(table.X, [[1, 2]] * 2000 + [[1.5, 2]] * 500)
 
 
-@pytest.mark.parametrize(
-    ("text", "place", "cell", "sign"),
-    [
-        # Columns of such numbers are not dropped.
-        ("a\tb\n1,5\t2\n2,5\t3\n", 2, "1,5", "point"),
-        ('a,b\n"1,234",2\n"5,678",3\n', 2, "1,234", "point"),
-        ("a;b\n1.234,5;2\n5.678,5;3\n", 2, "1.234,5", "point"),
-        ("a,b\n1'000.5,2\n2'000,3\n", 2, "1'000.5", "point"),
-        ("a;b\n" + "1.5;2\n" * 500 + "1,5;2\n", 502, "1,5", "point"),
-        ("a;b\n" + "1,5;2\n" * 500 + "1.5;2\n", 502, "1.5", "comma, like the other numbers,"),
-    ],
+ROWS = "a,b\n" + "1,2\n" * 2000
+COMMA = "is not a number. Write it with a decimal comma, like the other numbers, and without thousands"
+CORRECT = (
+    "is not a number. Correct the cell (leave it empty if the value is missing), or exclude the column with "
 )
-def test_numbers_that_cannot_be_read(refusal, text, place, cell, sign):
-    assert refusal(text) == (
-        f"data.csv, line {place}, column 'a': {cell!r} is not a number. Write it with a decimal {sign} "
-        "and without thousands separators, or exclude the column with --columns."
-    )
-
-
-def test_a_bad_cell_far_down(refusal):
-    rows = "a,b\n" + "1,2\n" * 2000
-    assert refusal(f"{rows}3,n/k\n4,x\n") == (
-        "data.csv, line 2,002, column 'b': 'n/k' is not a number. "
-        "Correct the cell (leave it empty if the value is missing), or exclude the column with --columns."
-    )
+POINT = (
+    "is not a number. Write it with a decimal point and without thousands separators, or exclude the column"
+)
+INFINITE = "the number is infinite or too large. Correct it, or leave the cell empty and use --drop-missing."
+REFUSED = [
+    (f"{ROWS}3,n/k\n4,x\n", f", line 2,002, column 'b': 'n/k' {CORRECT}--columns."),
     # The first in the file is named, whatever its column; long cells are cut.
-    assert refusal(f"{rows}3,{'y' * 100}\nx,4\n").startswith(
-        f"data.csv, line 2,002, column 'b': '{'y' * 39}…' is not a number. "
-    )
+    (f"{ROWS}3,{'y' * 100}\nx,4\n", f", line 2,002, column 'b': '{'y' * 39}…' {CORRECT}"),
+    *(
+        (f"{ROWS}{cell},2\n", f", line 2,002, column 'a': {cell!r} is not a number. ")
+        for cell in ("1_000", "0x10", "1d5", "२", "1e", "1 2", "--1", "#1", "true")
+    ),
+    *(
+        (f"{ROWS},4\n3,{cell}\n", f", line 2,003, column 'b': {INFINITE}")
+        for cell in ("inf", "-Infinity", "1e999")
+    ),
+    # Columns of numbers that are written in another way are not dropped.
+    ("a\tb\n1,5\t2\n2,5\t3\n", f", line 2, column 'a': '1,5' {POINT}"),
+    ('a,b\n"1,234",2\n"5,678",3\n', f", line 2, column 'a': '1,234' {POINT}"),
+    ("a;b\n1.234,5;2\n5.678,5;3\n", f", line 2, column 'a': '1.234,5' {POINT}"),
+    ("a,b\n1'000.5,2\n2'000,3\n", f", line 2, column 'a': \"1'000.5\" {POINT}"),
+    ("a;b\n" + "1.5;2\n" * 500 + "1,5;2\n", f", line 502, column 'a': '1,5' {POINT}"),
+    (
+        "a;b\n" + "1,5;2\n" * 500 + "1.5;2\n",
+        f", line 502, column 'a': '1.5' {COMMA}",
+    ),
+    # Rows of unequal length, also where their cells add up, or commas stand inside of quotes.
+    ("a,b,c\n1,2,3\n4,5\n6,7,8\n", ", line 3: 2 cells instead of 3. Correct the line."),
+    ("a,b\n1,2\n4,5,6\n6,7\n", ", line 3: 3 cells instead of 2. Correct the line."),
+    ("a,b,c\n1,2,x\n4,5\n6,7,8,9\n", ", line 3: 2 cells instead of 3. Correct the line."),
+    ("a b c\n1 2 3\n4 5\n6 7 8\n", ", line 3: 2 cells instead of 3. Correct the line."),
+    ("x,t\n1,a\n2\n3,b,\n4,c\n", ", line 3: 1 cell instead of 2. Correct the line."),
+    ("t,x,y\n{0}c,3\n{0}".format('"a, b",1,2\n' * 30), ", line 32: 2 cells instead of 3. Correct the line."),
+    ("My data\na,b\n1,2\n3,4\n", ", line 2: 2 cells instead of 1. If line 1 is a title, remove it."),
+    (
+        "My data, by me, in May\na,b\n1,2\n3,4\n",
+        ", line 2: 2 cells instead of 3. If line 1 is a title, remove it.",
+    ),
+    *(
+        (content, " is empty: give a file with a table of numbers.")
+        for content in ("", "\n\n \n", "# nothing\n", "\ufeff")
+    ),
+    ("a,b\n", " has a header and no rows below it: at least two are needed."),
+    *(
+        (content, " has only one row of numbers: at least two are needed.")
+        for content in ("1,2\n", "a,b\n1,2\n")
+    ),
+    (
+        "a,b\n1,\n2,\n3,4\n,5\n",
+        ": only one row is left without missing values; column 'b' has the most of them.",
+    ),
+    ("a,b\n1,\n,2\n", ": no row is left without missing values; column 'a' has the most of them."),
+]
 
 
-@pytest.mark.parametrize("cell", ["1_000", "0x10", "1d5", "२", "1e", "1 2", "--1", "#1", "true"])
-def test_what_is_no_number(refusal, cell):
-    message = refusal("a,b\n" + "1,2\n" * 20 + f"{cell},2\n")
-    assert message.startswith(f"data.csv, line 22, column 'a': {cell!r} is not a number. ")
+@pytest.mark.parametrize(("content", "message"), REFUSED)
+def test_what_is_refused(refusal, content, message):
+    assert refusal(content, drop_missing=True).startswith(f"data.csv{message}")
 
 
 # --- missing and infinite numbers -----------------------------------------------------------------
@@ -269,24 +298,8 @@ def test_missing_values_of_many_rows_and_blocks(refusal, blocks, temporary):
     assert list(temporary.iterdir()) == []
 
 
-def test_nothing_is_left(refusal):
-    assert refusal("a,b\n1,\n2,\n3,4\n,5\n", drop_missing=True) == (
-        "data.csv: only one row is left without missing values; column 'b' has the most of them. "
-        "Exclude such columns with --columns."
-    )
-    assert refusal("a,b\n1,\n,2\n", drop_missing=True).startswith("data.csv: no row is left without missing")
-
-
 def test_blank_lines_of_one_column_are_missing_but_for_the_last(read):
     assert read("a\n1\n\n2\n\n\n", drop_missing=True).row_numbers.tolist() == [0, 2]
-
-
-@pytest.mark.parametrize("cell", ["inf", "-Infinity", "1e999"])
-def test_infinite_numbers_are_refused(refusal, cell):
-    assert refusal(f"a,b\n1,2\n,4\n3,{cell}\n", drop_missing=True) == (
-        "data.csv, line 4, column 'b': the number is infinite or too large. "
-        "Correct it, or leave the cell empty and use --drop-missing."
-    )
 
 
 def test_further_missing_values(read, refusal):
@@ -300,41 +313,6 @@ def test_further_missing_values(read, refusal):
     )
     np.save("x.npy", [[1.0, -999.0], [2.0, 3.0]])
     assert read_table("x.npy", na_values=["-999"], keep_missing=True).n_missing.tolist() == [0, 1]
-
-
-# --- rows -----------------------------------------------------------------------------------------
-
-
-def test_rows_of_unequal_length(refusal):
-    for text, n_cells, width in (
-        ("a,b,c\n1,2,3\n4,5\n6,7,8\n", "2 cells", 3),
-        ("a,b\n1,2\n4,5,6\n6,7\n", "3 cells", 2),
-        ("a,b,c\n1,2,x\n4,5\n6,7,8,9\n", "2 cells", 3),  # the numbers of cells add up
-        ("a b c\n1 2 3\n4 5\n6 7 8\n", "2 cells", 3),
-        ("x,t\n1,a\n2\n3,b,\n4,c\n", "1 cell", 2),
-    ):
-        said = refusal(text, columns="1")
-        assert said == f"data.csv, line 3: {n_cells} instead of {width}. Correct the line."
-    # Where commas stand inside of quotes, their number does not tell how many cells there are.
-    rows = '"a, b",1,2\n' * 30
-    assert (
-        refusal(f"t,x,y\n{rows}c,3\n{rows}") == "data.csv, line 32: 2 cells instead of 3. Correct the line."
-    )
-
-
-def test_a_title_above_the_table(refusal):
-    for title, n_cells in (("My data", "1"), ("My data, by me, in May, at home", "4")):
-        assert refusal(f"{title}\na,b\n1,2\n3,4\n") == (
-            f"data.csv, line 2: 2 cells instead of {n_cells}. If line 1 is a title, remove it."
-        )
-
-
-def test_too_few_rows(refusal):
-    for content in ("", "\n\n \n", "# nothing\n", "\ufeff"):
-        assert refusal(content) == "data.csv is empty: give a file with a table of numbers."
-    assert refusal("a,b\n") == "data.csv has a header and no rows below it: at least two are needed."
-    for content in ("1,2\n", "a,b\n1,2\n"):
-        assert refusal(content) == "data.csv has only one row of numbers: at least two are needed."
 
 
 # --- laws -----------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,7 @@ from apolar.cli.tables.columns import (
     not_a_number,
     row_slices,
 )
-from apolar.cli.tables.findings import (
-    ColumnFinding,
-    find_no_measurements,
-    notes_on_findings,
-    refuse_if_none_left,
-)
+from apolar.cli.tables.findings import ColumnFinding, find_no_measurements, notes_on_findings
 from apolar.cli.tables.formats import FORMATS, Source, expand_folders, open_table, source_name
 
 __all__ = ["FORMATS", "TableError", "TableFile", "expand_folders", "read_table"]
@@ -195,65 +190,67 @@ def read_table(
     """
     reading: dict[str, Any] = {"encoding": encoding, "na_values": na_values, "sheet": sheet}
     sources = expand_folders(source)
+    files = tuple(map(source_name, sources))
+    shown = join_list(files, shown=3)
     keep = [keep] if isinstance(keep, str | int) else list(keep)
-    shown = join_list([source_name(each) for each in sources], shown=3)
     with open_table(sources[0], **reading) as first:
         choice = choose_columns(first, columns, label_column, keep)
         names = tuple(first.columns[position].name for position in choice.columns)
         rows = _Rows(names, drop_missing, na_values)
 
         def read_blocks() -> Iterator[Array]:
-            yield from rows.read(first, choice)
-            for other in sources[1:]:
+            yield from rows.read(0, first, choice)
+            for i, other in enumerate(sources[1:], start=1):
                 with open_table(other, **reading) as following:
                     matched = match_columns(first, choice, following, must_agree=columns is None)
-                    yield from rows.read(following, matched)
+                    yield from rows.read(i, following, matched)
             rows.check(shown, min_rows, may_miss=drop_missing or keep_missing)
 
         is_whole = choice.label is None and choice.columns == tuple(range(len(first.columns)))
-        is_as_it_is = is_whole and len(sources) == 1 and not drop_missing and not na_values
-        if is_as_it_is and first.mapped is not None and first.mapped.nbytes > in_memory_bytes:
-            X, remove = first.mapped, None
+        # Other processes map a table by its name, which a copy of a stream loses at the end.
+        is_as_it_is = is_whole and len(sources) == 1 and Path(sources[0]).is_file()
+        X, remove = first.mapped, None
+        if X is not None and X.nbytes > in_memory_bytes and is_as_it_is and not (drop_missing or na_values):
             for _ in read_blocks():
                 pass  # the file itself is the table, and is only looked through
         else:
             X, remove = _store_rows(read_blocks(), in_memory_bytes)
-    others = [(i, first.columns[i]) for i in choice.skipped]
-    skipped = [ColumnFinding(i, column.name, column.kind, column.holds) for i, column in others]
-    notes, _ = notes_on_findings(skipped, {finding.kind for finding in skipped}, (), "")
-    numbers = rows.numbers
-    table = TableFile(
+    others = [first.columns[i] for i in choice.skipped]
+    skipped = [ColumnFinding(-1, column.name, column.kind, column.holds) for column in others]
+    findings = find_no_measurements(X, names) if leave_out else ()
+    known = pl.concat(rows.blocks).with_columns(number=pl.int_range(pl.len()))
+    stay = known.filter(pl.col("is_complete") | (not drop_missing))
+    keeps_all = ALL in keep or columns is not None
+    notes, dropped = notes_on_findings(
+        [*skipped, *findings],
+        {*leave_out, *(finding.kind for finding in skipped)},
+        None if keeps_all else [first.columns[i].name for i in find_columns(first, keep)],
+        "--keep" if columns is None else "--columns",
+    )
+    left = [j for j in range(len(names)) if j not in {finding.column for finding in dropped}]
+    if len(left) < len(names):
+        if not left and all(finding.kind == "constant" for finding in findings):
+            raise TableError(f"{shown}: all rows are equal, so nothing separates clusters.")
+        if not left:
+            reasons = join_list([f"{quote(finding.name)} {finding.problem}" for finding in findings])
+            raise TableError(
+                f"{shown} has no column left to cluster by: {reasons}. Use --keep all to include them."
+            )
+        # The file behind the whole table goes with it.
+        X, remove = _store_rows((X[part][:, left] for part in row_slices(*X.shape)), in_memory_bytes)
+    return TableFile(
         X,
-        names,
+        tuple(names[j] for j in left),
         shown,
-        np.concatenate(rows.labels) if rows.labels else None,
-        sum(rows.n_rows) - len(numbers),
-        numbers,
-        np.zeros_like(rows.n_missing) if drop_missing else rows.n_missing,
+        None if choice.label is None else stay["label"].to_numpy(),
+        len(known) - len(stay),
+        stay["number"].to_numpy(),
+        np.where(drop_missing, 0, rows.n_missing)[left],
         notes,
-        tuple(rows.files),
-        np.repeat(np.arange(len(rows.files)), rows.n_rows)[numbers],
+        files,
+        stay["file"].to_numpy(),
         remove,
     )
-    if not leave_out:
-        return table
-    keeps_all = ALL in keep or columns is not None
-    kept = () if keeps_all else [first.columns[i].name for i in find_columns(first, keep)]
-    option = "--keep" if columns is None else "--columns"
-    findings = find_no_measurements(table.X, table.names)
-    notes, dropped = notes_on_findings(findings, leave_out, None if keeps_all else kept, option)
-    table = replace(table, notes=(*table.notes, *notes))
-    refuse_if_none_left(table.source, names, dropped)
-    return _without(table, {finding.column for finding in dropped}, in_memory_bytes) if dropped else table
-
-
-def _without(table: TableFile, dropped: Collection[int], in_memory_bytes: int) -> TableFile:
-    """Return a table without some columns, in memory or in a new temporary file."""
-    kept = [j for j in range(len(table.names)) if j not in dropped]
-    X, remove = _store_rows((table.X[rows][:, kept] for rows in row_slices(*table.X.shape)), in_memory_bytes)
-    table.close()
-    names = tuple(table.names[j] for j in kept)
-    return replace(table, X=X, names=names, n_missing=table.n_missing[kept], _remove=remove)
 
 
 class _Rows:
@@ -273,76 +270,62 @@ class _Rows:
         self.names, self.drops = names, drops
         self.missing_numbers, _ = NumberParser().parse_list(na_values)
         self.n_missing = np.zeros(len(names), dtype=np.int64)
-        self.complete: list[Array] = []
-        self.labels: list[Array] = []
-        self.files: list[str] = []
-        self.n_rows: list[int] = []
+        schema = {"file": pl.Int64, "label": pl.String, "is_complete": pl.Boolean}
+        self.blocks = [pl.DataFrame(schema=schema)]
         self.first_incomplete = ""
 
-    @property
-    def is_complete(self) -> Array:
-        """Which rows have all numbers."""
-        return np.concatenate(self.complete)
-
-    @property
-    def numbers(self) -> Array:
-        """The numbers of the rows that stay, from zero."""
-        return np.flatnonzero(self.is_complete | (not self.drops))
-
-    def read(self, content: Content, choice: ColumnChoice) -> Iterator[Array]:
-        """Yield the rows of a file that stay, some at a time."""
-        self.files.append(content.name)
-        self.n_rows.append(0)
+    def read(self, file: int, content: Content, choice: ColumnChoice) -> Iterator[Array]:
+        """Yield the rows of a file that stay, some at a time; the file is given by its position."""
         positions = [*choice.columns, *([] if choice.label is None else [choice.label])]
         for frame, places in content.frames(positions):
             values = self._parse(content, frame[:, : len(self.names)], places)
             is_missing = np.isnan(values)
-            is_complete = np.count_nonzero(is_missing, axis=1) == 0
+            is_complete: Array = np.count_nonzero(is_missing, axis=1) == 0
             self.n_missing += np.count_nonzero(is_missing, axis=0)
-            self.n_rows[-1] += len(values)
-            self.complete.append(is_complete)
+            text = None if choice.label is None else frame.to_series(-1).cast(pl.String)
+            label = None if text is None else text.str.strip_suffix(".0").str.strip_chars().fill_null("")
+            known = {"file": file, "label": label, "is_complete": is_complete}
+            self.blocks.append(pl.DataFrame(known, self.blocks[0].schema))
             if not is_complete.all() and not self.first_incomplete:
                 place = places[int(np.argmin(is_complete))]
                 self.first_incomplete = f"{content.unit} {place:,} of {content.name}"
-            kept = is_complete if self.drops else slice(None)
-            if choice.label is not None:
-                strings = frame.to_series(-1).cast(pl.String).str.strip_suffix(".0").str.strip_chars()
-                self.labels.append(strings.fill_null("").to_numpy()[kept])
-            yield values[kept]
+            yield values[is_complete] if self.drops else values
 
     def _parse(self, content: Content, frame: pl.DataFrame, places: Sequence[int]) -> Array:
         """Return the numbers of a frame, NaN where one is missing; refuse cells that are not numbers."""
         values, is_wrong = content.parse(frame)
         values[np.isin(values, self.missing_numbers)] = np.nan
-        is_infinite = np.isinf(values)
-        if not (is_wrong.any() or is_infinite.any()):
-            return values
-        row, i = np.argwhere(is_wrong if is_wrong.any() else is_infinite)[0].tolist()
-        where = content.name, content.unit, places[row], self.names[i]
-        if is_wrong.any():
-            raise TableError(not_a_number(*where, frame.row(row)[i], content.parse.decimal))
-        raise TableError(
-            f"{cell_place(*where)}: the number is infinite or too large. Correct it, or leave the cell empty "
-            "and use --drop-missing."
-        )
+        is_bad = is_wrong | np.isinf(values)
+        if is_bad.any():
+            row, i = np.argwhere(is_bad)[0].tolist()
+            where = content.name, content.unit, places[row], self.names[i]
+            if is_wrong[row, i]:
+                raise TableError(not_a_number(*where, frame.row(row)[i], content.parse.decimal))
+            raise TableError(
+                f"{cell_place(*where)}: the number is infinite or too large. Correct it, or leave the cell "
+                "empty and use --drop-missing."
+            )
+        return values
 
     def check(self, source: str, min_rows: int, *, may_miss: bool) -> None:
         """Refuse a table with too few rows, or with missing numbers that are not allowed."""
-        if sum(self.n_rows) < min(2, min_rows):
-            problem = "only one row of numbers" if sum(self.n_rows) else "no rows"
+        n_rows = sum(map(len, self.blocks))
+        n_incomplete = sum(len(block.filter(~block["is_complete"])) for block in self.blocks)
+        n_left = n_rows - n_incomplete * self.drops
+        if n_rows < min(2, min_rows):
+            problem = "only one row of numbers" if n_rows else "no rows"
             raise TableError(f"{source} has {problem}: at least two are needed.")
         if self.first_incomplete and not may_miss:
-            n_incomplete = int(np.count_nonzero(~self.is_complete))
             holed = [quote(self.names[i]) for i in np.flatnonzero(self.n_missing).tolist()]
             raise TableError(
                 f"{source}: {count_noun(n_incomplete, 'row')} with missing values, in {join_list(holed)}; "
                 f"the first is {self.first_incomplete}. Fill them in, or leave such rows out with "
                 "--drop-missing."
             )
-        if len(self.numbers) < min_rows:
+        if n_left < min_rows:
             most = self.names[int(np.argmax(self.n_missing))]
             raise TableError(
-                f"{source}: {'only one row is' if len(self.numbers) else 'no row is'} left without missing "
+                f"{source}: {'only one row is' if n_left else 'no row is'} left without missing "
                 f"values; column {quote(most)} has the most of them. Exclude such columns with --columns."
             )
 
@@ -356,16 +339,12 @@ def _store_rows(blocks: Iterable[Array], in_memory_bytes: int) -> tuple[Array, C
     They are kept in memory, or in a temporary file if they are more bytes than `in_memory_bytes`.
     """
     waiting: list[Array] = []
-    n_bytes = 0
     blocks = iter(blocks)
     for block in blocks:
         waiting.append(block)
-        n_bytes += block.nbytes
-        if n_bytes > in_memory_bytes:
-            # Each is freed once it is written.
-            return _store_on_disk(chain((waiting.pop(0) for _ in range(len(waiting))), blocks))
-    table = np.empty((sum(map(len, waiting)), waiting[0].shape[1]))
-    return frozen(np.concatenate(waiting, out=table)), None
+        if sum(each.nbytes for each in waiting) > in_memory_bytes:
+            return _store_on_disk(chain(waiting, blocks))
+    return frozen(np.ascontiguousarray(np.concatenate(waiting))), None
 
 
 def _store_on_disk(blocks: Iterable[Array]) -> tuple[Array, Callable[[], Any]]:
@@ -375,21 +354,20 @@ def _store_on_disk(blocks: Iterable[Array]) -> tuple[Array, Callable[[], Any]]:
     path = Path(file.name)
     n_rows = 0
     try:
-        for block in blocks:
-            n_rows += len(block)
-            n_columns = block.shape[1]
-            file.write(np.ascontiguousarray(block).data)
-        file.close()
-    except BaseException as error:
-        with suppress(OSError):  # a full disk refuses what is left in the buffer of the file
-            file.close()
+        with file:
+            for block in blocks:
+                n_rows += len(block)
+                n_columns = block.shape[1]
+                file.write(np.ascontiguousarray(block).data)
+    except OSError as error:
         path.unlink()
-        if isinstance(error, OSError):
-            size = size_text(8 * n_rows * n_columns)
-            raise TableError(
-                f"The table is too large for memory, and a temporary file of {size} or more cannot be "
-                f"written ({error.strerror or error}). Free some space, or set TMPDIR to a folder with more."
-            ) from error
+        size = size_text(8 * n_rows * n_columns)
+        raise TableError(
+            f"The table is too large for memory, and a temporary file of {size} or more cannot be "
+            f"written ({error.strerror or error}). Free some space, or set TMPDIR to a folder with more."
+        ) from error
+    except BaseException:
+        path.unlink()
         raise
     table = np.memmap(file.name, dtype=np.float64, mode="r", shape=(n_rows, n_columns))
     # The file lives as long as the table, or until the program ends.

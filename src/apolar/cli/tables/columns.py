@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,9 +25,8 @@ MIN_NUMERIC = 0.9
 
 ALL = "all"
 """In place of names: all columns."""
-
-TextRow = tuple[int, list[str]]
-"""The place of a row in its file, and its cells."""
+AMBIGUOUS = "numbers that are written in an ambiguous way"
+"""The kind of a column of numbers such as 1,234 where the decimal sign is a point."""
 
 # A number as people write it: "1,5", "1.234,5", "12 000", "1'000.5".
 WRITTEN_NUMBER = r"^[+-]?(?:(?:\d{1,3}(?:[.,'\s_]\d{3})+|\d+)(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?$"
@@ -39,7 +37,7 @@ _DAY = (
     rf"|\d{{1,2}}[ -]{_MONTH}[ -]\d{{2,4}}|{_MONTH} (?:\d{{1,2}}, ?)?\d{{4}})"
 )
 # "2024-03-01", "1.3.2024 12:30", "1 Mar 2024", "12:30:15".
-_DATE = re.compile(rf"{_DAY}(?:[T ]\s*{_TIME})?|{_TIME}", re.ASCII | re.IGNORECASE)
+_DATE = rf"^(?i:{_DAY}(?:[T ]\s*{_TIME})?|{_TIME})$"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +50,6 @@ class TableInput:
         The name in messages.
     path : Path
         Where it is on disk.
-    is_copy : bool
-        Whether it is a temporary copy of a stream.
     encoding : str or None
         The encoding of text; None for UTF-8, or what the first bytes say.
     missing : frozenset of str
@@ -64,7 +60,6 @@ class TableInput:
 
     name: str
     path: Path
-    is_copy: bool = False
     encoding: str | None = None
     missing: frozenset[str] = frozenset()
     sheet: str | None = None
@@ -78,17 +73,15 @@ class Column:
     ----------
     name : str
     kind : str
-        "numbers", "row numbers", "text", "dates", "true and false", "nothing", or the name of another type.
+        "numbers", "row numbers", "text", "dates", "true and false", "nothing", or the name of another type;
+        `AMBIGUOUS` for numbers that must not be dropped silently.
     problem : str
         Why the column cannot be read as numbers; empty if it can.
-    is_misread : bool
-        Whether it looks like numbers that are written in an ambiguous way, and must not be dropped silently.
     """
 
     name: str
     kind: str = "numbers"
     problem: str = ""
-    is_misread: bool = False
 
     @property
     def holds(self) -> str:
@@ -214,7 +207,7 @@ def row_slices(n_rows: int, n_columns: int) -> Iterator[slice]:
 
 
 def describe_columns(
-    source: str, unit: str, rows: Sequence[TextRow], parse: NumberParser
+    source: str, unit: str, places: Sequence[int], cells: pl.DataFrame, parse: NumberParser
 ) -> tuple[bool, tuple[Column, ...]]:
     """Return whether the first row is a header, and the columns.
 
@@ -222,61 +215,48 @@ def describe_columns(
     ----------
     source, unit : str
         The file, and what places count.
-    rows : sequence of TextRow
-        The first rows, of the same length.
+    places : sequence of int
+        Those of the first rows.
+    cells : DataFrame of str
+        The first rows.
     parse : NumberParser
     """
-    first = rows[0][1]
-    is_text = parse.parse_list(first)[1]
-    if len(rows) == 1 and is_text.any():
+    top = [cell or "" for cell in cells.row(0)]
+    is_text = parse(cells[:1])[1][0]
+    if len(cells) == 1 and is_text.any():
         raise TableError(f"{source} has a header and no rows below it: at least two are needed.")
-    below = rows[1:] or rows
-    cells = itertools.chain.from_iterable(row for _, row in below)
-    values, is_wrong = (array.reshape(len(below), len(first)) for array in parse.parse_list(cells))
-    is_present = ~np.isnan(values) | is_wrong
-    n_present = np.count_nonzero(is_present, axis=0)
-    n_numbers = n_present - np.count_nonzero(is_wrong, axis=0)
-    is_numeric = (n_present > 0) & (n_numbers >= MIN_NUMERIC * n_present)
+    start = 0 if len(cells) == 1 else 1
+    below = cells[start:].with_columns(pl.all().str.strip_chars())
+    values, is_wrong = parse(below)
+    n_wrong = np.count_nonzero(is_wrong, axis=0)
+    n_present = np.count_nonzero(~np.isnan(values), axis=0) + n_wrong
+    is_numeric = (n_present > 0) & (n_present - n_wrong >= MIN_NUMERIC * n_present)
     has_header = bool(np.any(is_text[is_numeric] if is_numeric.any() else is_text))
     columns = []
-    for i, cell in enumerate(first):
+    for i, cell in enumerate(top):
         name = (" ".join(cell.split()) or f"column {i + 1}") if has_header else f"x{i + 1}"
-        if is_numeric[i]:
-            columns.append(Column(name))
-        elif not n_present[i]:
-            columns.append(Column(name, "nothing"))
-        else:
-            places = np.flatnonzero(is_present[:, i]).tolist()
-            present = [(below[at][0], below[at][1][i].strip()) for at in places]
-            wrong = is_wrong[is_present[:, i], i]
-            columns.append(_describe_text(source, unit, name, present, wrong, parse.decimal))
-    numbers = [row[0].strip() for _, row in below]
-    is_counted = all(cell.isascii() and cell.isdigit() for cell in numbers) and len(set(numbers)) == len(
-        numbers
-    )
-    if has_header and is_counted and len(first) > 1 and not first[0].strip():
+        if is_numeric[i] or not n_present[i]:
+            columns.append(Column(name, "numbers" if is_numeric[i] else "nothing"))
+            continue
+        column = below.to_series(i)
+        wrong = column.filter(is_wrong[:, i])
+        kind = _kind_of_text(column.filter(is_wrong[:, i] | ~np.isnan(values[:, i])), wrong)
+        place = places[start + int(np.argmax(is_wrong[:, i]))]
+        columns.append(Column(name, kind, not_a_number(source, unit, place, name, wrong[0], parse.decimal)))
+    first = below.to_series(0)
+    is_counted = first.str.contains(r"^[0-9]+$").fill_null(False).all() and first.is_unique().all()
+    if has_header and is_counted and len(top) > 1 and not top[0].strip():
         columns[0] = Column(columns[0].name, "row numbers")
     return has_header, tuple(columns)
 
 
-def _describe_text(
-    source: str,
-    unit: str,
-    name: str,
-    present: Sequence[tuple[int, str]],
-    is_wrong: Array,
-    decimal: str | None,
-) -> Column:
-    """Return a column that is mostly not numbers, by the places and cells that are not missing."""
-    wrong = list(itertools.compress(present, is_wrong))
-    kind = "text"
-    if all(_DATE.fullmatch(cell) for _, cell in present):
-        kind = "dates"
-    elif all(cell in ("true", "false") for _, cell in present):
-        kind = "true and false"
-    is_misread = kind == "text" and all(re.match(WRITTEN_NUMBER, cell) for _, cell in wrong)
-    problem = not_a_number(source, unit, wrong[0][0], name, wrong[0][1], decimal)
-    return Column(name, kind, problem, is_misread)
+def _kind_of_text(present: pl.Series, wrong: pl.Series) -> str:
+    """Return what a column holds that is mostly not numbers, by its cells and those that are not numbers."""
+    if present.str.contains(_DATE).all():
+        return "dates"
+    if present.is_in(["true", "false"]).all():
+        return "true and false"
+    return AMBIGUOUS if wrong.str.contains(WRITTEN_NUMBER).all() else "text"
 
 
 def cell_place(source: str, unit: str, place: int, name: str) -> str:
@@ -329,21 +309,19 @@ def choose_columns(
     table = content.columns
     label = None if label_column is None else find_columns(content, label_column)[0]
     wanted = [each for each in keep if each != ALL] if columns is None else columns
-    named = dict.fromkeys(find_columns(content, wanted))
-    for i in named:
-        if i == label:
-            option = "--keep" if columns is None else "--columns"
-            raise TableError(f"Column {quote(table[i].name)} is the label column: remove it from {option}.")
-        if table[i].problem:
-            raise TableError(table[i].problem)
-    used, skipped = list(named), []
+    named = tuple(dict.fromkeys(find_columns(content, wanted)))
+    if label in named:
+        option = "--keep" if columns is None else "--columns"
+        raise TableError(f"Column {quote(table[label].name)} is the label column: remove it from {option}.")
+    used = named
+    skipped: tuple[int, ...] = ()
     if columns is None:
         kinds = ("numbers", "row numbers") if ALL in keep else ("numbers",)
         others = [i for i in range(len(table)) if i != label]
-        used = [i for i in others if i in named or table[i].kind in kinds]
-        skipped = [i for i in others if i not in named and table[i].kind not in kinds]
-    for i in skipped:
-        if table[i].is_misread:
+        used = tuple(i for i in others if i in named or table[i].kind in kinds)
+        skipped = tuple(i for i in others if i not in used)
+    for i in (*used, *skipped):
+        if table[i].problem and (i in named or table[i].kind == AMBIGUOUS):
             raise TableError(table[i].problem)
     if not used:
         held = [f"{quote(table[i].name)} {table[i].holds}" for i in skipped]
@@ -354,7 +332,7 @@ def choose_columns(
     names = [table[i].name for i in used]
     if len(set(names)) < len(names):
         raise _ambiguous(content, next(name for name in names if names.count(name) > 1))
-    return ColumnChoice(tuple(used), label, tuple(skipped))
+    return ColumnChoice(used, label, skipped)
 
 
 def find_columns(content: Content, wanted: Sequence[str | int] | str | int) -> tuple[int, ...]:
@@ -371,17 +349,12 @@ def find_columns(content: Content, wanted: Sequence[str | int] | str | int) -> t
         elif text.isdecimal() and text.isascii() and 1 <= int(text) <= len(names):
             positions.append(int(text) - 1)
         else:
-            raise _unknown(content, names, text)
+            by_lower = {name.lower(): quote(name) for name in names}
+            close = difflib.get_close_matches(text.lower(), by_lower, n=3)
+            guess = f" Did you mean {' or '.join(by_lower[name] for name in close)}?" if close else ""
+            listed = join_list([quote(name) for name in names], shown=20)
+            raise TableError(f"{content.name} has no column {quote(text)}.{guess} Its columns are {listed}.")
     return tuple(positions)
-
-
-def _unknown(content: Content, names: Sequence[str], wanted: str) -> TableError:
-    """Return what is said of a column that the table does not have."""
-    known = {name.lower(): quote(name) for name in names}
-    close = difflib.get_close_matches(wanted.lower(), known, n=3)
-    guess = f" Did you mean {' or '.join(known[name] for name in close)}?" if close else ""
-    listed = join_list([quote(name) for name in names], shown=20)
-    return TableError(f"{content.name} has no column {quote(wanted)}.{guess} Its columns are {listed}.")
 
 
 def _ambiguous(content: Content, name: str) -> TableError:

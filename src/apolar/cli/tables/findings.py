@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import shlex
 from collections.abc import Collection, Sequence
@@ -12,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.cli.console import TableError, join_list, quote
+from apolar.cli.console import join_list, quote
 from apolar.cli.tables.columns import SAMPLE_ROWS
 
 KINDS = ("constant", "row numbers", "few values", "duplicate")
@@ -31,11 +29,10 @@ COPY_DIFFERENCE = 1e-4
 
 # "id", "Index", "row_number", "customer_id", "patientID", "Unnamed: 0".
 _NAME_OF_COUNTER = re.compile(
-    r"(unnamed:?[ _]*\d+)"
-    r"|((.*[_ .-])?(id|ids|idx|index|uid|guid|key|row|rownum|row[_ ]?n(o|r|umber)|nr|no|number|serial))",
-    re.IGNORECASE,
+    r"(?i:unnamed:?[ _]*\d+)"
+    r"|(?i:(.*[_ .-])?(id|ids|idx|index|uid|guid|key|row|rownum|row[_ ]?n(o|r|umber)|nr|no|number|serial))"
+    r"|.*[a-z]I[Dd]"
 )
-_CAMEL_ID = re.compile(r".*[a-z]I[Dd]")
 
 # What is said after the name of a column of a kind, and after many.
 _PROBLEMS = {
@@ -59,7 +56,7 @@ class ColumnFinding:
     Attributes
     ----------
     column : int
-        From zero.
+        From zero; -1 for a column that was not read.
     name : str
     kind : str
         One of `KINDS`, "rating", or the kind of a `Column` that holds no numbers.
@@ -86,7 +83,7 @@ def find_no_measurements(X: Array, names: Sequence[str]) -> tuple[ColumnFinding,
     findings: dict[int, ColumnFinding] = {}
     with np.errstate(all="ignore"):  # huge values are refused where the rows are used
         sample = X[np.unique(np.linspace(0, len(X) - 1, min(SAMPLE_ROWS, len(X))).astype(np.int64))]
-        for j in _suspects(sample):
+        for j in [j for j in range(len(names)) if _is_suspect(sample[:, j])]:
             kind, n_values = _kind_of(X[:, j], names[j])
             if kind:
                 findings[j] = ColumnFinding(j, names[j], kind, _PROBLEMS[kind].format(n_values), n_values)
@@ -101,30 +98,30 @@ def find_no_measurements(X: Array, names: Sequence[str]) -> tuple[ColumnFinding,
     return tuple(findings[j] for j in sorted(findings))
 
 
-def _suspects(sample: Array) -> list[int]:
-    """Return the columns that have few values in a sample of the rows, or different integers."""
-    n_present = np.count_nonzero(~np.isnan(sample), axis=0)
-    ordered = np.sort(sample, axis=0)  # missing values come last
-    is_step = np.diff(ordered, axis=0) > CONSTANT_DIFFERENCE * np.abs(ordered[1:])
-    n_values = 1 + np.count_nonzero(is_step, axis=0)
-    is_integer = np.all((sample == np.floor(sample)) | np.isnan(sample), axis=0)
-    is_suspect = (n_values <= MAX_VALUES) | (is_integer & (n_values == n_present))
-    suspects: list[int] = np.flatnonzero(is_suspect & (n_present > 0)).tolist()
-    return suspects
+def _is_suspect(sample: Array) -> bool:
+    """Return whether the sample of a column has few values, or different integers."""
+    present = sample[~np.isnan(sample)]
+    values = np.unique(present)
+    is_counted = len(values) == len(present) and np.array_equal(values, np.floor(values))
+    return len(present) > 0 and (is_counted or len(values) <= MAX_VALUES or _is_constant(values))
+
+
+def _is_constant(values: Array) -> bool:
+    """Return whether values, in order, differ by rounding only."""
+    return bool(values[-1] - values[0] <= CONSTANT_DIFFERENCE * np.abs(values).max())
 
 
 def _kind_of(column: Array, name: str) -> tuple[str, int]:
     """Return what a column holds in place of measurements, or "", and how many different values it has."""
     values, times = np.unique(column[~np.isnan(column)], return_counts=True)
     n_present, n_values = int(times.sum()), len(values)
-    span = values[-1] - values[0]
-    if span <= CONSTANT_DIFFERENCE * np.abs(values).max():
+    if _is_constant(values):
         return "constant", n_values
     is_repeated = n_values <= MAX_VALUES and n_present >= MAX_VALUES * n_values
     if is_repeated and not _is_rounded(values, times.tolist()):
         return "few values", n_values
     is_counted = n_values == n_present > MAX_VALUES and np.array_equal(values, np.floor(values))
-    if is_counted and (span + 1 == n_present or is_name_of_counter(name)):
+    if is_counted and (values[-1] - values[0] + 1 == n_present or _NAME_OF_COUNTER.fullmatch(name.strip())):
         return "row numbers", n_values
     return "", n_values
 
@@ -138,11 +135,6 @@ def _is_rounded(values: Array, times: list[int]) -> bool:
     is_hill = times[:peak] == sorted(times[:peak]) and times[peak:] == sorted(times[peak:], reverse=True)
     is_bell = is_hill and 2 * max(times[0], times[-1]) < times[peak]
     return bool(is_bell and steps.max() <= 1.001 * steps.min())
-
-
-def is_name_of_counter(name: str) -> bool:
-    """Return whether a column is called as those are that name or number rows."""
-    return any(pattern.fullmatch(name.strip()) for pattern in (_NAME_OF_COUNTER, _CAMEL_ID))
 
 
 def _similar_columns(sample: Array, columns: list[int]) -> dict[int, int]:
@@ -199,21 +191,19 @@ def notes_on_findings(
     option : str
         The option that names them.
     """
-    notes: list[str] = []
+    kept: list[str] = []
     dropped: list[ColumnFinding] = []
-    for kind in dict.fromkeys(finding.kind for finding in findings if finding.kind != "rating"):
-        others = []
-        for finding in findings:
-            if finding.kind != kind:
-                continue
-            is_kept = keeps is None or finding.name in keeps
-            if kind in leave_out and not is_kept:
-                others.append(finding)
-                continue
+    for finding in findings:
+        is_kept = finding.kind in KINDS and (keeps is None or finding.name in keeps)
+        if finding.kind in leave_out and not is_kept:
+            dropped.append(finding)
+        elif finding.kind != "rating":
             reason = f"({option})" if is_kept else "because other parts of the table may differ"
-            notes.append(f"Column {quote(finding.name)} {finding.problem}; kept {reason}.")
-        dropped += others
-        notes += _notes_on_dropped(kind, others)
+            kept.append(f"Column {quote(finding.name)} {finding.problem}; kept {reason}.")
+    notes: list[str] = []
+    for kind in dict.fromkeys(finding.kind for finding in dropped):
+        notes += _notes_on_dropped(kind, [finding for finding in dropped if finding.kind == kind])
+    notes += kept
     ratings = [finding.n_values for finding in findings if finding.kind == "rating"]
     if ratings:
         notes.append(
@@ -231,18 +221,8 @@ def _notes_on_dropped(kind: str, findings: Sequence[ColumnFinding]) -> list[str]
         return [f"Dropped columns {names}: they {_PROBLEMS_OF_MANY.get(kind, f'hold {kind}')}.{remedy}"]
     notes = []
     for finding in findings:
-        buffer = io.StringIO()
-        csv.writer(buffer, lineterminator="").writerow([finding.name])
-        remedy = f" Use --keep {shlex.quote(buffer.getvalue())} to include it." if kind in KINDS else ""
+        doubled = finding.name.replace('"', '""')
+        listed = f'"{doubled}"' if set(doubled) & set(',"\r\n') else doubled
+        remedy = f" Use --keep {shlex.quote(listed)} to include it." if kind in KINDS else ""
         notes.append(f"Dropped column {quote(finding.name)}: it {finding.problem}.{remedy}")
     return notes
-
-
-def refuse_if_none_left(source: str, names: Sequence[str], dropped: Sequence[ColumnFinding]) -> None:
-    """Refuse a table all of whose columns would be dropped."""
-    if len(dropped) < len(names):
-        return
-    if all(finding.kind == "constant" for finding in dropped):
-        raise TableError(f"{source}: all rows are equal, so nothing separates clusters.")
-    reasons = join_list([f"{quote(finding.name)} {finding.problem}" for finding in dropped])
-    raise TableError(f"{source} has no column left to cluster by: {reasons}. Use --keep all to include them.")

@@ -8,8 +8,9 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,6 @@ Source = str | Path
 
 
 # --- typed columns --------------------------------------------------------------------------------
-
-
-def open_parquet(file: TableInput) -> Content:
-    """Return the content of a Parquet file."""
-    return open_lazily(file, "Parquet", pl.scan_parquet)
 
 
 def open_feather(file: TableInput) -> Content:
@@ -106,8 +102,7 @@ def open_npy(file: TableInput) -> Content:
             part = np.asarray(table[rows, list(positions)], dtype=np.float64)
             yield pl.from_numpy(part), range(rows.start + 1, rows.stop + 1)
 
-    # Other processes map it by its name, which a copy of a stream loses at the end.
-    is_plain = table.dtype == np.float64 and table.flags.c_contiguous and not file.is_copy
+    is_plain = table.dtype == np.float64 and table.flags.c_contiguous
     return Content(file.name, "row", columns, frames, NumberParser(), mapped=table if is_plain else None)
 
 
@@ -127,10 +122,8 @@ def open_workbook(file: TableInput) -> Content:
                     f"{file.name} unpacks to {size_text(n_bytes)}, too much for a workbook. Save it as CSV."
                 )
         book = fastexcel.read_excel(file.path)
-        sheet = file.sheet
-        if sheet is None:
-            filled = (title for title in book.sheet_names if _load_sheet(book, title, "string", 100).height)
-            sheet = next(filled, None)
+        filled = (title for title in book.sheet_names if _load_sheet(book, title, "string", 100).height)
+        sheet = file.sheet or next(filled, None)
         if sheet not in book.sheet_names:
             listed = join_list([quote(title) for title in book.sheet_names])
             what = "table in its sheets" if sheet is None else f"sheet {quote(sheet)}: its sheets are"
@@ -147,10 +140,8 @@ def open_workbook(file: TableInput) -> Content:
     places = (np.flatnonzero(is_filled) + 1).tolist()
     if not places:
         raise TableError(f"{file.name}: the sheet {quote(sheet)} is empty. Give another with --sheet.")
-    sample = [list(row) for row in cells[: SAMPLE_ROWS + 1].fill_null("").rows()]
     parse = NumberParser(missing=file.missing)
-    rows = list(zip(places, sample, strict=False))
-    has_header, columns = describe_columns(file.name, "row", rows, parse)
+    has_header, columns = describe_columns(file.name, "row", places, cells[: SAMPLE_ROWS + 1], parse)
 
     def frames(positions: Sequence[int]) -> Iterator[tuple[pl.DataFrame, Sequence[int]]]:
         yield cells[int(has_header) :].select(pl.nth(*positions)), places[int(has_header) :]
@@ -186,7 +177,9 @@ class TableFormat:
 
 FORMATS = {
     "text": TableFormat(open_text, (".csv", ".tsv", ".tab", ".txt")),
-    "parquet": TableFormat(open_parquet, (".parquet", ".pq"), (b"PAR1",)),
+    "parquet": TableFormat(
+        partial(open_lazily, format="Parquet", scan=pl.scan_parquet), (".parquet", ".pq"), (b"PAR1",)
+    ),
     "feather": TableFormat(open_feather, (".feather", ".arrow"), (b"ARROW1",)),
     "npy": TableFormat(open_npy, (".npy",), (b"\x93NUMPY",)),
     "xlsx": TableFormat(
@@ -220,8 +213,7 @@ def open_table(
     name, path = source_name(source), Path(source)
     with ExitStack() as stack:
         try:
-            is_copy = str(path) == "-" or path.is_fifo()
-            if is_copy:
+            if str(path) == "-" or path.is_fifo():
                 path = stack.enter_context(_copy(name, path))
             with path.open("rb") as file:
                 head = file.read(16)
@@ -234,8 +226,7 @@ def open_table(
         format = _recognise(name, path.suffix.lower(), head)
         if sheet is not None and format != "xlsx":
             raise TableError(f"{name} is not a workbook and has no sheets: omit --sheet.")
-        file_input = TableInput(name, path, is_copy, encoding, frozenset(na_values), sheet)
-        yield FORMATS[format].reader(file_input)
+        yield FORMATS[format].reader(TableInput(name, path, encoding, frozenset(na_values), sheet))
 
 
 def source_name(source: Source) -> str:
@@ -246,9 +237,8 @@ def source_name(source: Source) -> str:
 @contextmanager
 def _copy(name: str, path: Path) -> Iterator[Path]:
     """Copy a stream to a temporary file, so that it can be read from any place."""
-    with ExitStack() as stack:
-        stream = sys.stdin.buffer if str(path) == "-" else stack.enter_context(path.open("rb"))
-        file = stack.enter_context(tempfile.NamedTemporaryFile(prefix="apolar-"))
+    opened = nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb")
+    with opened as stream, tempfile.NamedTemporaryFile(prefix="apolar-") as file:
         try:
             shutil.copyfileobj(stream, file)
             file.flush()
@@ -292,12 +282,12 @@ def expand_folders(source: Source | Sequence[Source]) -> list[Source]:
 def _tables_in(folder: Path) -> list[Path]:
     """Return the tables in a folder, in the order of their names; refuse several formats."""
     formats = _formats_by_suffix()
-    found: dict[Path, str] = {}
-    for path in sorted(folder.iterdir()):
-        ending = Path(re.sub(r"\.(gz|zst)$", "", path.name)).suffix.lower()
-        if ending in formats and path.is_file() and not path.name.startswith((".", "~$")):
-            found[path] = formats[ending]
-    kinds = sorted(set(found.values()))
+    files = (path for path in sorted(folder.iterdir()) if path.is_file())
+    plain = (path for path in files if not path.name.startswith((".", "~$")))
+    kind_of = {
+        path: formats.get(Path(re.sub(r"\.(gz|zst)$", "", path.name)).suffix.lower()) for path in plain
+    }
+    kinds = sorted({kind for kind in kind_of.values() if kind})
     if not kinds:
         raise TableError(f"No table in the folder {folder}: give a folder of CSV files.")
     if len(kinds) > 1:
@@ -305,4 +295,4 @@ def _tables_in(folder: Path) -> list[Path]:
             f"The folder {folder} has tables of several formats, {join_list(kinds)}: name the files, as in "
             f"{folder / '*.csv'}."
         )
-    return list(found)
+    return [path for path, kind in kind_of.items() if kind]

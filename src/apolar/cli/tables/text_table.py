@@ -20,16 +20,19 @@ from apolar.cli.tables.columns import (
     FRAME_SIZE,
     SAMPLE_ROWS,
     WRITTEN_NUMBER,
+    Column,
     Content,
     NumberParser,
     TableInput,
-    TextRow,
     describe_columns,
     refuse_damage,
 )
 
 # Text is read in blocks of as many characters as a frame of numbers has bytes, and the rest of a line.
 BLOCK_SIZE = 8 * FRAME_SIZE
+
+TextRow = tuple[int, list[str]]
+"""The line on which a row begins, and its cells."""
 
 # In the order of preference: signs that are rare inside cells come first. None is white space.
 DELIMITERS = ("\t", ";", "|", ",", None)
@@ -43,6 +46,8 @@ _MARKS = {
 }
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
+# After the last line, where it is a row of its own unless a quote is open; no line has a zero byte.
+_END = "\0"
 _NEVER_CLOSED = "a quote is opened and never closed"
 _TOO_LONG = f"a cell has more than {csv.field_size_limit():,} characters, as if a quote were not closed"
 
@@ -144,27 +149,21 @@ def split_rows(source: str, first: int, lines: Iterable[str], delimiter: str | N
         Without line ends.
     delimiter : str or None
     """
-    is_at_end = False
     if delimiter is None:
         lines = (line.strip().expandtabs(1) for line in lines)
-
-    def take_lines() -> Iterator[str]:
-        nonlocal is_at_end
-        for line in lines:
-            yield line + "\n"
-        is_at_end = True  # the reader asks for more lines before it returns a row only inside of quotes
-
-    reader = csv.reader(take_lines(), delimiter=delimiter or " ", skipinitialspace=True)
-    line = first
-    try:
+    ended = itertools.chain((f"{line}\n" for line in lines), [_END])
+    reader = csv.reader(ended, delimiter=delimiter or " ", skipinitialspace=True)
+    line, problem = first, _TOO_LONG
+    with suppress(csv.Error):
         for cells in reader:
-            if is_at_end:
-                raise csv.Error
+            if cells == [_END]:
+                return
+            if cells and cells[-1].endswith(_END):
+                problem = _NEVER_CLOSED
+                break
             yield line, cells or [""]  # in a table of one column, a blank line is a row
             line = first + reader.line_num
-    except csv.Error as error:
-        problem = _NEVER_CLOSED if is_at_end else _TOO_LONG
-        raise TableError(f"{source}, line {line:,}: {problem}. Close the quote, or remove it.") from error
+    raise TableError(f"{source}, line {line:,}: {problem}. Close the quote, or remove it.")
 
 
 def is_blank(cells: Sequence[str]) -> bool:
@@ -172,23 +171,19 @@ def is_blank(cells: Sequence[str]) -> bool:
     return len(cells) == 1 and not cells[0].strip()
 
 
-def _likely_delimiter(lines: Sequence[str], missing: frozenset[str]) -> str | None:
-    """Return the delimiter with which most lines have equally many cells, and most cells are numbers."""
-    best: str | None = ","
-    best_score = (0.0, 0.0)
-    for delimiter in DELIMITERS:
-        rows: list[TextRow] = []
-        with suppress(TableError):  # the lines may end inside of quotes
-            rows.extend(split_rows("", 1, lines, delimiter))
-        score = _rate_rows([cells for _, cells in rows if not is_blank(cells)], missing)
-        if score > best_score:
-            best, best_score = delimiter, score
-    return best
+def _rate_delimiter(
+    lines: Sequence[str], delimiter: str | None, missing: frozenset[str]
+) -> tuple[float, float]:
+    """Return the fraction of rows of the usual length times that of numbers in them, and the first alone.
 
-
-def _rate_rows(rows: Sequence[Sequence[str]], missing: frozenset[str]) -> tuple[float, float]:
-    """Return the fraction of rows of the usual length times that of numbers in them, and the first alone."""
-    (width, times), *_ = *Counter(map(len, rows)).most_common(1), (1, 0)
+    With the best delimiter most lines have equally many cells, and most cells are numbers.
+    """
+    rows: list[list[str]] = []
+    with suppress(TableError):  # the lines may end inside of quotes
+        rows.extend(cells for _, cells in split_rows("", 1, lines, delimiter) if not is_blank(cells))
+    if not rows:
+        return 0.0, 0.0
+    ((width, times),) = Counter(map(len, rows)).most_common(1)
     if width == 1:
         return 0.0, 0.0
     # The first may be a header, none of whose cells is a number.
@@ -207,7 +202,9 @@ def open_text(file: TableInput) -> Content:
     """Return the content of a text file."""
     first, lines, others = _first_lines(file)
     parse = NumberParser(missing=file.missing)
-    delimiter = _likely_delimiter(lines, file.missing)
+    scores = {each: _rate_delimiter(lines, each, file.missing) for each in DELIMITERS}
+    best = max(scores, key=scores.__getitem__)
+    delimiter = best if any(scores[best]) else ","
     rows: list[TextRow] = []
     try:
         every = split_rows(file.name, first, itertools.chain(lines, others), delimiter)
@@ -215,23 +212,23 @@ def open_text(file: TableInput) -> Content:
     except TableError:
         if len(rows) < 2:
             raise
-    header, *below = [row for row in rows if not is_blank(row[1])]
-    if delimiter == ";":
-        cells = pl.DataFrame(
-            {"": list(itertools.chain.from_iterable(row for _, row in below))}, schema={"": pl.String}
-        )
-        commas, points = parse.count_signs(cells, ","), parse.count_signs(cells, ".")
-        parse.decimal = "," if commas > points else "." if points else None
-    names = header[1]
-    if below and parse.parse_list(names)[1].any():
-        names = _full_header(names, below)
+    header, below = rows[0][1], [row for row in rows[1:] if not is_blank(row[1])]
+    names = header
+    if below and parse.parse_list(header)[1].any():
+        names = _full_header(header, below)
     even = [row for row in below if len(row[1]) == len(names)]
-    is_title = bool(below) and not even
-    if not is_title:
-        has_header, columns = describe_columns(file.name, "line", [(first, names), *even], parse)
-        is_title = len(names) > len(header[1]) and all(column.kind != "numbers" for column in columns)
-    if is_title:
-        raise _ragged(file.name, *below[0], len(header[1]), f"If line {first:,} is a title, remove it.")
+    sample = _as_frame([names, *(cells for _, cells in even)])
+    if delimiter == ";":
+        commas, points = parse.count_signs(sample[1:], ","), parse.count_signs(sample[1:], ".")
+        parse.decimal = "," if commas > points else "." if points else None
+    columns: tuple[Column, ...] = ()
+    if even or not below:
+        places = [first, *(line for line, _ in even)]
+        has_header, columns = describe_columns(file.name, "line", places, sample, parse)
+    if len(names) > len(header) and all(column.kind != "numbers" for column in columns):
+        columns = ()
+    if not columns:
+        raise _ragged(file.name, *below[0], len(header), f"If line {first:,} is a title, remove it.")
     # Of a header that spans several lines, all are left out.
     n_skipped = (rows[1][0] if has_header else first) - 1
 
@@ -241,11 +238,17 @@ def open_text(file: TableInput) -> Content:
             frame = _split_by_polars(text, delimiter, len(columns))
             if frame is None:
                 further = itertools.chain([text], (following for _, following in blocks))
-                yield from _split_by_csv(file.name, line, further, delimiter, len(columns), positions)
+                split = _split_by_csv(file.name, line, further, delimiter, len(columns))
+                yield from ((frame.select(pl.nth(*positions)), lines) for frame, lines in split)
                 return
             yield frame.select(pl.nth(*positions)), range(line, line + len(frame))
 
     return Content(file.name, "line", columns, frames, parse, delimiter or " ")
+
+
+def _as_frame(rows: Sequence[Sequence[str]]) -> pl.DataFrame:
+    """Return rows of equally many cells as columns of strings."""
+    return pl.DataFrame({f"{i}": cells for i, cells in enumerate(zip(*rows, strict=True))})
 
 
 def _first_lines(file: TableInput) -> tuple[int, list[str], Iterator[str]]:
@@ -270,8 +273,13 @@ def _full_header(names: list[str], rows: Sequence[TextRow]) -> list[str]:
 def _split_by_polars(text: str, delimiter: str | None, width: int) -> pl.DataFrame | None:
     """Return the cells if each line is surely one row, and each row as long as the others; else None."""
     separator, has_quotes = delimiter or "\t", '"' in text
-    if has_quotes and not (delimiter and _has_plain_quotes(text, separator)):
-        return None
+    if has_quotes:
+        # Each must begin or end a cell, or be doubled inside of one.
+        single = text.replace('""', "")
+        n_opening = single.count(f'{separator}"') + single.count('\n"') + single.startswith('"')
+        n_closing = single.count(f'"{separator}') + single.count('"\n') + single.endswith('"')
+        if delimiter is None or not n_opening == n_closing == single.count('"') / 2:
+            return None
     if delimiter is None:
         text = "\n".join(["\t".join(line.split()) for line in text.split("\n")])
     try:
@@ -291,34 +299,19 @@ def _split_by_polars(text: str, delimiter: str | None, width: int) -> pl.DataFra
     return frame if len(frame) == n_lines and n_delimiters == (width - 1) * n_lines else None
 
 
-def _has_plain_quotes(text: str, separator: str) -> bool:
-    """Return whether each quote begins or ends a cell, or is doubled inside of one."""
-    text = text.replace('""', "")
-    n_opening = text.count(f'{separator}"') + text.count('\n"') + text.startswith('"')
-    n_closing = text.count(f'"{separator}') + text.count('"\n') + text.endswith('"')
-    return n_opening == n_closing and text.count('"') == 2 * n_opening
-
-
 def _split_by_csv(
-    source: str,
-    first: int,
-    texts: Iterable[str],
-    delimiter: str | None,
-    width: int,
-    positions: Sequence[int],
+    source: str, first: int, texts: Iterable[str], delimiter: str | None, width: int
 ) -> Iterator[tuple[pl.DataFrame, Sequence[int]]]:
-    """Yield cells of columns and the lines of rows, without blank lines; refuse rows of other lengths."""
+    """Yield cells and the lines of rows, without blank lines; refuse rows of other lengths."""
     lines = itertools.chain.from_iterable(text.split("\n") for text in texts)
     rows = split_rows(source, first, lines, delimiter)
     while batch := list(itertools.islice(rows, max(1, FRAME_SIZE // width))):
-        kept = [row for row in batch if len(row[1]) == width]
-        odd = [row for row in batch if len(row[1]) != width]
-        for line, cells in odd:
-            if not is_blank(cells):
+        kept = [row for row in batch if len(row[1]) == width or not is_blank(row[1])]
+        for line, cells in kept:
+            if len(cells) != width:
                 raise _ragged(source, line, cells, width, "Correct the line.")
-        columns = list(zip(*[cells for _, cells in kept], strict=True))
-        if columns:
-            frame = pl.DataFrame({f"{i}": columns[i] for i in positions})
+        if kept:
+            frame = _as_frame([cells for _, cells in kept])
             yield frame.with_columns(pl.all().replace("", None)), [line for line, _ in kept]
 
 
