@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from apolar._core import compiled
-from apolar._core.arrays import Array, frozen
+from apolar._core.arrays import Array
 from apolar._core.gpu import MAX_ROWS, reads_dtype_of
 from apolar._core.namespaces import (
     DeviceCopies,
@@ -19,15 +18,14 @@ from apolar._core.namespaces import (
     namespace,
     to_numpy,
     total,
-    write,
 )
-from apolar.data import Chunk, Rows, Scratch, on_checked, thread_scratch
-from apolar.data.row_arrays import take_rows
+from apolar.data import Chunk, Rows, on_checked, thread_scratch
+from apolar.data.row_arrays import row_squares
 from apolar.data.rows import DENSE_COLUMNS, add_up
 from apolar.data.weights import check_weights
 from apolar.moments import device_sums
 from apolar.tensor import SymmetricTensor, n_monomials
-from apolar.tensor.monomials import dense_positions, product_positions
+from apolar.tensor.monomials import dense_positions, sum_of_powers
 
 # The most columns for which the compiled extension is faster than BLAS.
 KERNEL_COLUMNS = 128
@@ -240,7 +238,7 @@ class PowerSums:
     def chunk_rows(self, rows: Rows) -> int:
         """Return the number of rows of a chunk."""
         dim = rows.n_features if self.directions is None else len(self.directions.values)
-        products = sum(n_monomials(dim, degree) for degree in range(2, (self.order + 3) // 2))
+        products = n_monomials(dim, self.order - 1) if self.order > 2 else 0
         return rows.chunk_rows(products if rows.is_wide else max(products, rows.n_features))
 
     @np.errstate(over="ignore", invalid="ignore")
@@ -257,16 +255,13 @@ class PowerSums:
 
     def _higher(self, x: Any, offset: Any, weights: Any) -> tuple[Any, ...]:
         """Return the second half, for rows minus an offset."""
-        # One row per coordinate: operations along long rows are fast.
-        scratch, squares = thread_scratch(), row_squares(x)
-        if self.directions is None:
-            y = np.ascontiguousarray(x.T) if isinstance(x, np.ndarray) else x.T
-        elif offset is None:
-            y = scratch.compute("matmul", "projected", self.directions.to_device_of(x), x.T)
-        else:
-            y = self.directions.values @ x.T - (self.directions.values @ offset)[:, None]
+        y, squares = x, row_squares(x)
+        if self.directions is not None:
+            y = x @ self.directions.to_device_of(x).T
+            y = y if offset is None else y - self.directions.values @ offset
+        if offset is not None:
             squares = squares - 2 * (x @ offset) + offset @ offset
-        powers = power_sums(y, weights, self.order, scratch)
+        powers = [sum_of_powers(weights, y, degree) for degree in range(3, self.order + 1)]
         squares = squares if weights is None else squares * weights
         square_times = weighted_sums(x, squares)
         return (square_times if offset is None else square_times - squares.sum() * offset, *powers)
@@ -338,16 +333,6 @@ def _squares(block: Any) -> Any:
     return thread_scratch().compute("multiply", "squares", block, block)
 
 
-def row_squares(block: Any) -> Any:
-    """Return the squared norm of each row."""
-    if sparse.issparse(block):
-        return np.asarray(block.multiply(block).sum(axis=1)).ravel()
-    if isinstance(block, np.ndarray):
-        return np.einsum("ij,ij->i", block, block)
-    # This needs no temporary array of squares.
-    return namespace(block).linalg.vector_norm(block, axis=1) ** 2
-
-
 def total_weight(block: Any, weights: Any) -> Any:
     """Return the sum of the weights of a block, which are one if there are none."""
     return block.shape[0] if weights is None else total(weights)
@@ -364,60 +349,3 @@ def weighted_sums(block: Any, weights: Any = None) -> Any:
 def on_host(values: Iterable[Any]) -> list[Any]:
     """Return values on the host: arrays of other libraries as NumPy arrays."""
     return [to_numpy(value) if is_device_array(value) else value for value in values]
-
-
-# --- powers as products of matrices -------------------------------------------------------------------
-
-
-def power_sums(y: Any, weights: Any, order: int, scratch: Scratch) -> list[Any]:
-    """Return the compact sums of powers of rows, sum_n w y_i y_j y_k of order three and so on.
-
-    Parameters
-    ----------
-    y : array, shape (dim, n)
-        One row per coordinate.
-    weights : array, shape (n,), or None
-    order : int
-        The highest, three or more.
-    scratch : Scratch
-
-    Returns
-    -------
-    sums : list of array, of shapes (n_monomials(dim, 3),), (n_monomials(dim, 4),), ...
-    """
-    products = [y]
-    while len(products) < (order + 1) // 2:
-        products.append(_next_products(y, products[-1], len(products) + 1, scratch))
-    sums = []
-    for degree in range(3, order + 1):
-        # Each sum is an entry of the Hankel matrix of two degrees, some of them several times.
-        left, right = products[(degree + 1) // 2 - 1], products[degree // 2 - 1]
-        hankel = left @ (right if weights is None else right * weights).T
-        positions = _product_positions(y.shape[0], (degree + 1) // 2, degree // 2).to_device_of(y)
-        sums.append(take_rows(namespace(y).reshape(hankel, (-1,)), positions))
-    return sums
-
-
-def _next_products(y: Any, products: Any, degree: int, scratch: Scratch) -> Any:
-    """Return products of coordinates, shape (n_monomials(dim, degree), n), from those of one degree less.
-
-    Monomials that begin with a variable are it times those of one degree less without an earlier variable,
-    and these come last.
-    """
-    dim, n = y.shape
-    out = scratch.empty_like(f"products of {degree}", y, n_monomials(dim, degree), n)
-    start = 0
-    for first in range(dim):
-        size = n_monomials(dim - first, degree - 1)
-        write("multiply", products[-size:, :], y[first : first + 1, :], out=out[start : start + size, :])
-        start += size
-    return out
-
-
-@functools.cache
-def _product_positions(dim: int, row_degree: int, column_degree: int) -> DeviceCopies:
-    """Return a position of each monomial in the flattened Hankel matrix of two degrees."""
-    positions = np.zeros(n_monomials(dim, row_degree + column_degree), dtype=np.int64)
-    monomials = product_positions(dim, row_degree, column_degree)
-    positions[monomials.ravel()] = np.arange(monomials.size)
-    return DeviceCopies(frozen(positions))

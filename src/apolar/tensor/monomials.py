@@ -8,11 +8,14 @@ lexicographic order of the exponents too, x0^d first.
 
 from functools import lru_cache
 from math import comb, log2
+from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.checks import fits_in_memory
+from apolar._core.namespaces import is_device_array, namespace, to_numpy
+from apolar.data.row_arrays import take_rows
 
 
 def n_monomials(dim: int, degree: int) -> int:
@@ -143,27 +146,26 @@ def product_positions(dim: int, row_degree: int, column_degree: int) -> IndexArr
     return frozen(positions(both, dim))
 
 
-def monomial_values(points: Array, degree: int) -> Array:
+def monomial_values(points: Any, degree: int) -> Any:
     """Return the values of all monomials of a degree at some points.
 
     Parameters
     ----------
-    points : ndarray, shape (n_points, dim)
+    points : array of any library, shape (n_points, dim)
     degree : int
 
     Returns
     -------
-    values : ndarray, shape (n_points, n_monomials)
+    values : array, shape (n_points, n_monomials)
     """
-    n_points, dim = points.shape
-    variables = monomial_variables(dim, degree)
+    variables = monomial_variables(points.shape[1], degree)
     if degree == 0:
-        return np.ones((n_points, 1), dtype=points.dtype)
+        return namespace(points).ones_like(points[:, :1])
     # One row per monomial: rows are gathered whole, which is fast in memory.
-    coordinates = np.ascontiguousarray(points.T)
-    values = coordinates[variables[:, 0]]
+    coordinates = np.ascontiguousarray(points.T) if isinstance(points, np.ndarray) else points.T
+    values = take_rows(coordinates, variables[:, 0])
     for slot in range(1, degree):
-        values *= coordinates[variables[:, slot]]
+        values *= take_rows(coordinates, variables[:, slot])
     return values.T
 
 
@@ -189,24 +191,26 @@ def power_derivatives(lower: Array, dim: int, degree: int) -> Array:
     return derivatives
 
 
-def sum_of_powers(weights: Array, points: Array, degree: int) -> Array:
+def sum_of_powers(weights: Any, points: Any, degree: int) -> Array:
     """Return the compact coefficients of sum_i w_i (xi_i . x)^degree.
 
     Parameters
     ----------
-    weights : ndarray, shape (rank,)
-    points : ndarray, shape (rank, dim)
+    weights : array, shape (rank,), or None for ones
+    points : array of any library, shape (rank, dim)
     degree : int
         At least 1.
 
     Returns
     -------
     coefficients : ndarray, shape (n_monomials,)
+        On the host.
     """
     dim = points.shape[1]
     # One matrix product gives the Hankel matrix of row degree 1. The monomials of this degree are x_i times
     # those of one degree less that have no variable before x_i, and these come last in the order.
-    matrix = (weights[:, None] * points).T @ monomial_values(points, degree - 1)
+    matrix = (points.T if weights is None else points.T * weights) @ monomial_values(points, degree - 1)
+    matrix = to_numpy(matrix) if is_device_array(matrix) else matrix
     return np.concatenate([matrix[i, -n_monomials(dim - i, degree - 1) :] for i in range(dim)])
 
 

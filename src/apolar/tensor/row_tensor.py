@@ -21,7 +21,8 @@ from apolar._core.namespaces import (
     to_numpy,
 )
 from apolar._core.threads import default_threads, one_blas_thread
-from apolar.data import CHUNK_SIZE, Rows, fetch_rows, on_checked, open_rows
+from apolar.data import Rows, fetch_rows, on_checked, open_rows
+from apolar.data.row_arrays import row_squares
 from apolar.tensor import monomials
 from apolar.tensor.apolarity import Form
 from apolar.tensor.symmetric import SymmetricTensor
@@ -203,7 +204,7 @@ class RowTensor(Form):
     def _formed(self, matrix: DeviceCopies | None, dim: int) -> SymmetricTensor:
         n_working = 2 * monomials.n_monomials(dim, self.order - 1) + dim
         fits_in_memory(dim * (n_working // 2), f"A tensor of order {self.order} in {dim} variables")
-        form = functools.partial(_coefficients, matrix, self.order, n_working)
+        form = functools.partial(_coefficients, matrix, self.order)
         return SymmetricTensor(self.order, dim, self.factor * self._sum(form, n_working))
 
     # --- the norm -----------------------------------------------------------------
@@ -351,24 +352,14 @@ def _contraction(points: DeviceCopies, power: int, left: int, block: Any, weight
         values = values * weights[:, None]
     if left == 0:
         return (namespace(values).sum(values, axis=0)[:, None],)
-    return (_product(_monomials(block, left).T, values).T,)
+    return (_product(monomials.monomial_values(_dense(block), left).T, values).T,)
 
 
-def _coefficients(
-    matrix: DeviceCopies | None, order: int, n_working: int, block: Any, weights: Any
-) -> tuple[Array]:
+def _coefficients(matrix: DeviceCopies | None, order: int, block: Any, weights: Any) -> tuple[Array]:
     """Return the compact coefficients of the sum of w_n (A^t x_n)^d; without a matrix A is the identity."""
     if matrix is not None:
         block = _product(block, matrix.to_device_of(block))
-    points, counts = _copies_on_host(block, weights)
-    counts = np.ones(len(points)) if counts is None else counts
-    # A block of a GPU is larger than what its monomials may take of the host.
-    n_rows = max(1, CHUNK_SIZE // n_working)
-    parts = [slice(start, start + n_rows) for start in range(0, len(points), n_rows)]
-    total: Any = 0.0
-    for part in parts:
-        total = total + monomials.sum_of_powers(counts[part], points[part], order)
-    return (total,)
+    return (monomials.sum_of_powers(weights, _dense(block), order),)
 
 
 def _measure(order: int, block: Any, weights: Any) -> tuple[Any, ...]:
@@ -396,7 +387,7 @@ def _outside(basis: DeviceCopies, block: Any, _: Any) -> tuple[float]:
     """Return the sum of |x_n - Q Q^t x_n|^2 for a matrix Q with orthonormal columns."""
     columns = basis.to_device_of(block)
     difference = block - _product(_product(block, columns), columns.T)
-    return (float(_squared_norms(np.asarray(difference) if sparse.issparse(block) else difference).sum()),)
+    return (float(_squared_norms(difference).sum()),)
 
 
 def _integer_power(values: Any, power: int) -> Any:
@@ -419,32 +410,17 @@ def _product(block: Any, matrix: Any) -> Any:
     return xp.astype(block, matrix.dtype, copy=False) @ matrix
 
 
-def _monomials(block: Any, degree: int) -> Any:
-    """Return the monomials of the rows of a block, shape (n_rows, n_monomials(dim, degree))."""
-    if degree == 1:
-        return block
-    if sparse.issparse(block):
-        block = block.toarray()
-    if isinstance(block, np.ndarray):
-        return monomials.monomial_values(block, degree)
-    xp = namespace(block)
-    variables = to_device_of(monomials.monomial_variables(block.shape[1], degree), block)
-    values = xp.take(block, variables[:, 0], axis=1)
-    for slot in range(1, degree):
-        values = values * xp.take(block, variables[:, slot], axis=1)
-    return values
+def _dense(block: Any) -> Any:
+    return block.toarray() if sparse.issparse(block) else block
 
 
 def _squared_norms(block: Any) -> Array:
     """Return the squared norms of the rows of a block, on the host."""
-    if sparse.issparse(block):
-        return np.asarray(block.multiply(block).sum(axis=1)).ravel()
-    if isinstance(block, np.ndarray):
-        return np.einsum("ij,ij->i", block, block)
-    return to_numpy(namespace(block).sum(block * block, axis=1))
+    squares = row_squares(block)
+    return to_numpy(squares) if is_device_array(squares) else squares
 
 
 def _copies_on_host(block: Any, weights: Any) -> tuple[Array, Array | None]:
     """Return the rows of a block and their weights in new arrays of the host."""
-    points = block.toarray() if sparse.issparse(block) else np.array(to_numpy(block))
+    points = np.array(to_numpy(_dense(block)))
     return points, None if weights is None else np.array(to_numpy(weights))
