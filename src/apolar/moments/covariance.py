@@ -102,41 +102,40 @@ def row_moments(
 
 
 def _observed_moments(rows: Rows, n_threads: int) -> RowMoments:
-    """Return the moments of the values that are there, by two passes; refuse a column without any."""
-    n_features = rows.n_features
-    is_full = n_features <= MAX_INCOMPLETE_COLUMNS
+    """Return the moments of the values that are there; refuse a column without any."""
+    is_full = rows.n_features <= MAX_INCOMPLETE_COLUMNS
 
-    def first_sums(block: Array, weights: Any) -> tuple[Any, ...]:
+    def first_mean(block: Array, _: Any) -> Array:
+        seen = ~np.isnan(block)
+        return np.asarray(np.where(seen, block, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1))
+
+    centre = rows.first(on_checked(first_mean, allows_missing=True))
+
+    def products(block: Array, weights: Any) -> tuple[Any, ...]:
+        """Return sums over the rows in which a column, or both columns of a pair, are observed."""
         w, seen = np.ones(len(block)) if weights is None else weights, ~np.isnan(block)
-        return w.sum(), len(block), w @ seen, w @ np.where(seen, block, 0.0)
+        x, ones = np.where(seen, block - centre, 0.0), seen.astype(np.float64)
+        if not is_full:
+            return w.sum(), len(block), w @ ones, w @ x, w @ x**2
+        weighted = w[:, None] * x
+        return w.sum(), len(block), (w[:, None] * ones).T @ ones, weighted.T @ ones, weighted.T @ x
 
-    weight, n_rows, counts, first = rows.reduce(on_checked(first_sums, allows_missing=True), n_threads)
+    sums = rows.reduce(on_checked(products, allows_missing=True), n_threads)
+    weight, n_rows, pairs, first, second = sums
+    n_pairs = np.maximum(pairs, np.finfo(float).tiny)
+    # The means of the first column of each pair, where both are observed; zero where they never are.
+    means = first / n_pairs
+    covariance = second / n_pairs - means * means.T
+    counts, offset, variances = pairs, means, covariance
+    if is_full:
+        counts, offset, variances = np.diag(pairs), np.diag(means), np.diag(covariance)
     if np.any(counts == 0):
         error = ColumnError(
             int(np.argmin(counts)), "of X has no observed value: leave it out, or give it some."
         )
         raise error if rows.names is None else error.with_name(rows.names)
-    mean = first / counts
-
-    def products(block: Array, weights: Any) -> tuple[Any, ...]:
-        w, seen = np.ones((len(block), 1)) if weights is None else weights[:, None], ~np.isnan(block)
-        x, ones = np.where(seen, block - mean, 0.0), seen.astype(np.float64)
-        weighted = w * x
-        if not is_full:
-            return ((weighted * x).sum(axis=0),)
-        return (w * ones).T @ ones, weighted.T @ ones, weighted.T @ x
-
-    *of_pairs, squares = rows.reduce(on_checked(products, allows_missing=True), n_threads)
-    if not is_full:
-        variances = squares / counts
-        return RowMoments(float(weight), int(n_rows), mean, variances, np.diag(variances), counts)
-    # The weights of the rows in which both columns are observed, and the means of the first of them there.
-    pairs, of_first = of_pairs
-    n_pairs = np.where(pairs > 0, pairs, 1.0)
-    variances, means = np.diag(squares) / counts, of_first / n_pairs
-    covariance = np.where(pairs > 0, squares / n_pairs - means * means.T, 0.0)
-    positive = _nearest_positive(covariance, variances)
-    return RowMoments(float(weight), int(n_rows), mean, variances, positive, counts)
+    positive = _nearest_positive(covariance, variances) if is_full else np.diag(variances)
+    return RowMoments(float(weight), int(n_rows), centre + offset, variances, positive, counts)
 
 
 def _nearest_positive(covariance: Array, variances: Array) -> Array:

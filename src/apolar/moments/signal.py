@@ -108,14 +108,14 @@ def signal_moments(
 
 
 def check_spread(
-    n_components: int, n_rows: float, total_variance: float, mean_variance: float, size: float
+    n_components: int, n_rows: float, mean: Array, total_variance: float, mean_variance: float
 ) -> None:
-    """Raise ValueError for rows that are all equal, too few, or without noise.
-
-    `size` is the mean squared norm of the rows: a variance far below it is rounding.
-    """
+    """Raise ValueError for rows that are all equal, too few, or without noise."""
+    with np.errstate(over="ignore"):
+        size = total_variance + float(mean @ mean)
     if n_rows < n_components:
         raise ValueError(f"{n_components} components need at least as many rows; there are {n_rows:g}.")
+    # A variance far below the mean squared norm of the rows is rounding.
     if not total_variance > 1e-29 * size:
         raise ValueError("All rows are equal: there is nothing to tell components apart.")
     if not mean_variance > 1e-14 * total_variance:
@@ -124,12 +124,6 @@ def check_spread(
                 f"{n_rows:g} rows are too few for {n_components} components: they leave no noise."
             )
         raise ValueError(NO_NOISE)
-
-
-def _mean_square(variance: float, mean: Array) -> float:
-    """Return the mean squared norm of the rows; infinity if it overflows."""
-    with np.errstate(over="ignore"):
-        return variance + float(mean @ mean)
 
 
 def check_components(n_components: int, n_features: int) -> None:
@@ -173,7 +167,7 @@ def _without_noise(
     n_signal = basis.shape[1]
     n_noise = len(mean) - n_signal
     mean_variance = (variance - float(spectrum[:n_signal].sum())) / n_noise
-    check_spread(n_signal + 1, n_rows, variance, mean_variance, _mean_square(variance, mean))
+    check_spread(n_signal + 1, n_rows, mean, variance, mean_variance)
     noise_times, third = np.zeros(n_signal), None
     if n_signal:
         square_times, raw = third_moments()
@@ -214,7 +208,7 @@ def _from_rows(
         values, vectors = np.linalg.eigh(known.covariance)
         spectrum, basis = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :n_signal])
     else:
-        check_spread(n_signal + 1, known.n_rows, variance, variance, _mean_square(variance, mean))
+        check_spread(n_signal + 1, known.n_rows, mean, variance, variance)
         spectrum, basis = leading_directions(rows, mean, weight, n_signal, rng)
         if basis.shape[1] < n_signal:
             raise ValueError(NO_NOISE)

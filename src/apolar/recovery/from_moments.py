@@ -144,10 +144,10 @@ def spherical_mixture(
         if form != "paper":
             signal = signal_moments(source, n_components - 1, None, rng, n_threads=kernel_threads())
             return mixture_of_signal(signal, refine=refine)
-        moments = spherical_moments(source)
-        check_components(n_components, len(moments.first))
-        size = float(np.trace(moments.second)) + moments.total_variance
-        check_spread(n_components, moments.n_rows, moments.total_variance, moments.mean_variance, size)
+        central = central_moments(source)
+        moments, mean = spherical_moments(central), central.mean
+        check_components(n_components, len(mean))
+        check_spread(n_components, moments.n_rows, mean, moments.total_variance, moments.mean_variance)
         return paper_mixture(moments, n_components, rng, n_iter=PAPER_ITERATIONS if refine else 0)
 
     central = summary_moments(X, None)
