@@ -7,6 +7,7 @@ lexicographic order of the exponents too, x0^d first.
 """
 
 from functools import lru_cache
+from itertools import chain, combinations_with_replacement
 from math import comb, log2
 from typing import Any
 
@@ -35,15 +36,10 @@ def monomial_variables(dim: int, degree: int) -> IndexArray:
     -------
     variables : ndarray of int, shape (n_monomials, degree)
     """
-    fits_in_memory(n_monomials(dim, degree) * max(degree, 1), f"A form of degree {degree} in {dim} variables")
-    table = np.zeros((1, 0), dtype=np.intp)
-    for _ in range(degree):
-        last = table[:, -1] if table.shape[1] else np.zeros(1, dtype=np.intp)
-        counts = dim - last
-        starts = np.repeat(np.cumsum(counts) - counts, counts)
-        appended = np.arange(counts.sum()) - starts + np.repeat(last, counts)
-        table = np.column_stack([np.repeat(table, counts, axis=0), appended])
-    return frozen(table)
+    n_rows = n_monomials(dim, degree)
+    fits_in_memory(n_rows * max(degree, 1), f"A form of degree {degree} in {dim} variables")
+    variables = chain.from_iterable(combinations_with_replacement(range(dim), degree))
+    return frozen(np.fromiter(variables, np.intp, n_rows * degree).reshape(n_rows, degree))
 
 
 @lru_cache(maxsize=64)
@@ -212,13 +208,6 @@ def sum_of_powers(weights: Any, points: Any, degree: int) -> Array:
     matrix = (points.T if weights is None else points.T * weights) @ monomial_values(points, degree - 1)
     matrix = to_numpy(matrix) if is_device_array(matrix) else matrix
     return np.concatenate([matrix[i, -n_monomials(dim - i, degree - 1) :] for i in range(dim)])
-
-
-def positions_of_exponents(keys: IndexArray, order: int) -> IndexArray:
-    """Return the positions of monomials given by exponents, shape (n, dim)."""
-    n_keys, dim = keys.shape
-    variables = np.repeat(np.tile(np.arange(dim), n_keys), keys.ravel()).reshape(n_keys, order)
-    return positions(variables, dim)
 
 
 def dense_positions(dim: int, order: int) -> IndexArray:
