@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from apolar._core.checks import check_integer, one_of, random_generator
 from apolar._core.compiled import kernel_threads
@@ -18,7 +17,6 @@ from apolar.data.rows import Divided
 from apolar.data.weights import as_counts
 from apolar.mixture import MixtureStatus, MomentMixture
 from apolar.mixture.families import family
-from apolar.mixture.parameters import MixtureParameters
 from apolar.moments import (
     CentralMoments,
     SignalMoments,
@@ -154,9 +152,7 @@ def spherical_mixture(
     if central is None:
         return _in_any_scale(recover_from, open_rows(X))
     mixture = recover_from(central)
-    spread = mixture.variances[:, None, None] * np.eye(mixture.n_features)
-    parameters = MixtureParameters(mixture.weights, mixture.means, spread)
-    mixture = replace(mixture, agreement=moment_agreement(central, "spherical", parameters))
+    mixture = replace(mixture, agreement=moment_agreement(central, mixture))
     if mixture.status is MixtureStatus.VALID and not has_covariance(mixture, central):
         return replace(mixture, status=MixtureStatus.POOR_FIT)
     return mixture
@@ -197,15 +193,8 @@ def _unit(rows: Rows) -> float | None:
     """
     if not rows.rereadable or rows.is_distributed:
         return None
-    largest = max(rows.map(on_checked(_largest_modulus)))
+    largest = max(rows.map(on_checked(lambda block, _: float(namespace(block).max(abs(block))))))
     return float(2.0 ** np.floor(np.log2(largest))) if largest > 0 else None
-
-
-def _largest_modulus(block: Any, _: Any) -> float:
-    if sparse.issparse(block):
-        return float(np.abs(block.data).max(initial=0.0))
-    xp = namespace(block)
-    return float(xp.max(xp.abs(block)))
 
 
 # --- the choice among families and numbers -----------------------------------------------------------
