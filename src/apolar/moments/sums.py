@@ -25,7 +25,7 @@ from apolar.data.rows import DENSE_COLUMNS, add_up
 from apolar.data.weights import check_weights
 from apolar.moments import device_sums
 from apolar.tensor import SymmetricTensor, n_monomials
-from apolar.tensor.monomials import dense_positions, sum_of_powers
+from apolar.tensor.monomials import dense_positions, power_sums
 
 # The most columns for which the compiled extension is faster than BLAS.
 KERNEL_COLUMNS = 128
@@ -238,38 +238,34 @@ class PowerSums:
     def chunk_rows(self, rows: Rows) -> int:
         """Return the number of rows of a chunk."""
         dim = rows.n_features if self.directions is None else len(self.directions.values)
-        products = n_monomials(dim, self.order - 1) if self.order > 2 else 0
+        products = sum(n_monomials(dim, degree) for degree in range(2, (self.order + 3) // 2))
         return rows.chunk_rows(products if rows.is_wide else max(products, rows.n_features))
 
     @np.errstate(over="ignore", invalid="ignore")
     def __call__(self, block: Any, weights: Any) -> tuple[Any, ...]:
         """Return the sums over a block of checked rows."""
-        if self._is_compiled(block.shape[1]) and compiled.can_read(block):
-            return self._by_extension(block, weights, 1)
+        is_compiled = self._is_compiled(block.shape[1]) and compiled.can_read(block)
+        known = self._by_extension(block, weights, 1) if is_compiled else ()
+        if is_compiled and self.order <= 3:
+            return known
         x, offset = centre_rows(block, self.centre)
-        sums: tuple[Any, ...] = ()
-        if self.second is not None:
+        if self.second is not None and not is_compiled:
             products = _products(x, weights) if self.second == "full" else weighted_sums(_squares(x), weights)
-            sums = total_weight(x, weights), x.shape[0], weighted_sums(x, weights), products
-        return sums if self.order < 3 else (*sums, *self._higher(x, offset, weights))
-
-    def _higher(self, x: Any, offset: Any, weights: Any) -> tuple[Any, ...]:
-        """Return the second half, for rows minus an offset."""
-        y, squares = x, row_squares(x)
-        if self.directions is not None:
-            y = x @ self.directions.to_device_of(x).T
-            y = y if offset is None else y - self.directions.values @ offset
-        if offset is not None:
-            squares = squares - 2 * (x @ offset) + offset @ offset
-        powers = [sum_of_powers(weights, y, degree) for degree in range(3, self.order + 1)]
-        squares = squares if weights is None else squares * weights
-        square_times = weighted_sums(x, squares)
-        return (square_times if offset is None else square_times - squares.sum() * offset, *powers)
+            known = total_weight(x, weights), x.shape[0], weighted_sums(x, weights), products
+        if self.order < 3:
+            return known
+        y = x if self.directions is None else x @ self.directions.to_device_of(x).T
+        if self.directions is not None and offset is not None:
+            y = y - self.directions.values @ offset
+        if is_compiled:
+            return (*known, *power_sums(y, weights, range(4, self.order + 1)))
+        square_times = _square_times(x, offset, weights)
+        return (*known, square_times, *power_sums(y, weights, range(3, self.order + 1)))
 
     def _is_compiled(self, n_columns: int) -> bool:
-        """Return whether the compiled extension computes these sums, and is fast for so many columns."""
+        """Return whether the compiled extension computes these sums up to order three, and is fast."""
         is_small = n_columns <= KERNEL_COLUMNS or (self.second == "diag" and self.order < 3)
-        return compiled.kernels is not None and is_small and self.order <= 3
+        return compiled.kernels is not None and is_small
 
     @np.errstate(over="ignore", invalid="ignore")
     def _by_extension(self, values: Array, weights: Any, n_threads: int) -> tuple[Any, ...]:
@@ -316,6 +312,16 @@ def _weights_of(chunk: Chunk) -> Any:
 
 def _are_finite(sums: Sequence[Any]) -> bool:
     return all(bool(np.all(np.isfinite(value))) for value in sums)
+
+
+def _square_times(x: Any, offset: Any, weights: Any) -> Any:
+    """Return the weighted sum of |z|^2 z, with z the rows less an offset."""
+    squares = row_squares(x)
+    if offset is not None:
+        squares = squares - 2 * (x @ offset) + offset @ offset
+    squares = squares if weights is None else squares * weights
+    sums = weighted_sums(x, squares)
+    return sums if offset is None else sums - squares.sum() * offset
 
 
 def _products(x: Any, weights: Any) -> Any:

@@ -6,6 +6,7 @@ are the one order of monomials that the whole library uses; it is the
 lexicographic order of the exponents too, x0^d first.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain, combinations_with_replacement
 from math import comb, log2
@@ -15,8 +16,8 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.checks import fits_in_memory
-from apolar._core.namespaces import is_device_array, namespace, to_numpy
-from apolar.data.row_arrays import take_rows
+from apolar._core.namespaces import namespace, write
+from apolar.data.row_arrays import take_rows, thread_scratch
 
 
 def n_monomials(dim: int, degree: int) -> int:
@@ -187,27 +188,73 @@ def power_derivatives(lower: Array, dim: int, degree: int) -> Array:
     return derivatives
 
 
-def sum_of_powers(weights: Any, points: Any, degree: int) -> Array:
+def sum_of_powers(weights: Array, points: Array, degree: int) -> Array:
     """Return the compact coefficients of sum_i w_i (xi_i . x)^degree.
 
     Parameters
     ----------
-    weights : array, shape (rank,), or None for ones
-    points : array of any library, shape (rank, dim)
+    weights : ndarray, shape (rank,)
+    points : ndarray, shape (rank, dim)
     degree : int
         At least 1.
 
     Returns
     -------
     coefficients : ndarray, shape (n_monomials,)
-        On the host.
     """
     dim = points.shape[1]
     # One matrix product gives the Hankel matrix of row degree 1. The monomials of this degree are x_i times
     # those of one degree less that have no variable before x_i, and these come last in the order.
-    matrix = (points.T if weights is None else points.T * weights) @ monomial_values(points, degree - 1)
-    matrix = to_numpy(matrix) if is_device_array(matrix) else matrix
+    matrix = (weights[:, None] * points).T @ monomial_values(points, degree - 1)
     return np.concatenate([matrix[i, -n_monomials(dim - i, degree - 1) :] for i in range(dim)])
+
+
+def power_sums(rows: Any, weights: Any, degrees: Sequence[int]) -> list[Any]:
+    """Return what `sum_of_powers` does for several degrees, of many rows in an array of any library.
+
+    Parameters
+    ----------
+    rows : array, shape (n, dim)
+    weights : array, shape (n,), or None for ones
+    degrees : sequence of int
+        Ascending.
+
+    Returns
+    -------
+    sums : list of array, of shapes (n_monomials(dim, degree),)
+    """
+    dim, n = rows.shape[1], rows.shape[0]
+    # One row per coordinate: operations along long rows are fast.
+    y = np.ascontiguousarray(rows.T) if isinstance(rows, np.ndarray) else rows.T
+    products = [namespace(y).ones_like(y[:1, :]), y]
+    for degree in range(2, (degrees[-1] + 1) // 2 + 1):
+        # Monomials that begin with a variable are it times those of one degree less without an earlier
+        # variable, and these come last.
+        out = thread_scratch().empty_like(f"products of {degree}", y, n_monomials(dim, degree), n)
+        start = 0
+        for first in range(dim):
+            size = n_monomials(dim - first, degree - 1)
+            factors = products[-1][-size:, :], y[first : first + 1, :]
+            write("multiply", *factors, out=out[start : start + size, :])
+            start += size
+        products.append(out)
+    sums = []
+    for degree in degrees:
+        # Each sum is an entry of the Hankel matrix of two degrees, some of them several times.
+        left, right = products[(degree + 1) // 2], products[degree // 2]
+        hankel = left @ (right if weights is None else right * weights).T
+        places = _hankel_places(dim, (degree + 1) // 2, degree // 2)
+        sums.append(take_rows(namespace(y).reshape(hankel, (-1,)), places))
+    return sums
+
+
+@lru_cache(maxsize=64)
+def _hankel_places(dim: int, row_degree: int, column_degree: int) -> IndexArray:
+    """Return a place of each monomial in the flattened Hankel matrix of two degrees."""
+    places = np.zeros(n_monomials(dim, row_degree + column_degree), dtype=np.intp)
+    products = product_positions(dim, row_degree, column_degree)
+    places[products.ravel()] = np.arange(products.size)
+    return frozen(places)
 
 
 def dense_positions(dim: int, order: int) -> IndexArray:

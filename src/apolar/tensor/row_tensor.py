@@ -217,9 +217,9 @@ class RowTensor(Form):
         fits_in_memory(dim * (n_working // 2), f"A tensor of order {self.order} in {dim} variables")
         order = self.order
 
-        def form(block: Any, weights: Any) -> tuple[Array]:
+        def form(block: Any, weights: Any) -> tuple[Any, ...]:
             points = _dense(block) if matrix is None else _product(block, matrix.to_device_of(block))
-            return (monomials.sum_of_powers(weights, points, order),)
+            return tuple(monomials.power_sums(points, weights, [order]))
 
         return SymmetricTensor(order, dim, self.factor * self._sum(form, n_working))
 
