@@ -54,11 +54,6 @@ class RowMoments:
     covariance: Array | None = None
     counts: Array | None = None
 
-    @property
-    def is_incomplete(self) -> bool:
-        """Whether values are missing."""
-        return self.counts is not None
-
     def divided(self, units: Array) -> RowMoments:
         """Return the moments of the rows with each column divided by its unit."""
         covariance = None if self.covariance is None else self.covariance / units / units[:, None]

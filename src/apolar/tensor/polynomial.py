@@ -6,6 +6,7 @@ Strings are read by recursive descent: nothing is evaluated as code.
 from __future__ import annotations
 
 import cmath
+import functools
 import numbers
 import operator
 import re
@@ -270,10 +271,8 @@ class _Parser:
             for _ in range(exponent):
                 scale = _limit_digits(scale * coefficient)
             return {tuple(e * exponent for e in key): scale}
-        total: WrittenTerms = {self.constant: 1}
-        for _ in range(exponent):
-            total = self._multiply(total, base)
-        return total
+        one: WrittenTerms = {self.constant: 1}
+        return functools.reduce(self._multiply, [base] * exponent, one)
 
     def _multiply(self, left: WrittenTerms, right: WrittenTerms) -> WrittenTerms:
         """Return the product of two sums, if it is not too long to write out."""

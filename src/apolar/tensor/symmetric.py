@@ -220,11 +220,12 @@ class SymmetricTensor(Printed, Form):
         return dict(zip(keys, written[where].tolist(), strict=True))
 
     def _print_on(self, printer: InText, *, is_short: bool = False) -> Any:
-        if self._exact is not None and not is_short:
-            return printer.polynomial(self._terms(self._written(self._exact)))
-        if not is_short:
-            return printer.polynomial(self.to_polynomial())
-        return printer.polynomial(*self._largest_terms())
+        if is_short:
+            return printer.polynomial(*self._largest_terms())
+        exact = self._exact
+        return printer.polynomial(
+            self.to_polynomial() if exact is None else self._terms(self._written(exact))
+        )
 
     def _largest_terms(self) -> tuple[dict[tuple[int, ...], Any], int]:
         """Return the largest terms as written, in their order, and how many others there are."""
