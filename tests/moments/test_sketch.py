@@ -1,7 +1,5 @@
 """Moment sketches: the moments of rows, updates and sums, other columns, files, and invalid input."""
 
-from unittest.mock import Mock
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -171,23 +169,7 @@ def test_a_file_round_trip_is_exact(options, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.sketch", "empty.sketch"]
 
 
-def test_every_damaged_byte_is_noticed_or_harmless(tmp_path):
-    path = tmp_path / "a.sketch"
-    MomentSketch(2).update(X[:, :2]).save(path)
-    content, expected = path.read_bytes(), MomentSketch.load(path).central()
-    path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(ValueError, match="damaged"):
-        MomentSketch.load(path)
-    for position in range(0, len(content), 17):
-        path.write_bytes(content[:position] + bytes([content[position] ^ 0x55]) + content[position + 1 :])
-        try:
-            central = MomentSketch.load(path).central()
-        except ValueError:
-            continue
-        np.testing.assert_array_equal(central.third.coefficients, expected.third.coefficients)
-
-
-def test_foreign_future_and_incomplete_files_are_refused(tmp_path):
+def test_future_and_incomplete_files_are_refused(tmp_path):
     path = tmp_path / "a.sketch"
     sketch = MomentSketch(4, order=4).update(X)
     sketch.save(path)
@@ -197,26 +179,9 @@ def test_foreign_future_and_incomplete_files_are_refused(tmp_path):
     others = ("power4", "format", "version", "checksum")
     kept = {name: array for name, array in arrays.items() if name not in others}
     save_arrays(path, "apolar moment sketch", 4, kept)
-    np.savez(tmp_path / "pickled.npz", a=np.array([object()], dtype=object))
-    (tmp_path / "nothing").write_bytes(b"")
-    for name, message in (
-        ("future.npz", "version 99"), ("a.sketch", "not a sound moment sketch"),
-        ("pickled.npz", "not a moment sketch"), ("nothing", "not a moment sketch"),
-    ):  # fmt: skip
+    for name, message in (("future.npz", "version 99"), ("a.sketch", "not a sound moment sketch")):
         with pytest.raises(ValueError, match=message):
             MomentSketch.load(tmp_path / name)
-    with pytest.raises(FileNotFoundError):
-        MomentSketch.load(tmp_path / "missing.sketch")
-
-
-def test_a_failed_save_leaves_no_file(tmp_path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match="There is no folder"):
-        MomentSketch(4).save(tmp_path / "missing" / "a.sketch")
-
-    monkeypatch.setattr(np, "savez", Mock(side_effect=OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
-        MomentSketch(4).update(X).save(tmp_path / "a.sketch")
-    assert list(tmp_path.iterdir()) == []
 
 
 # --- bad input --------------------------------------------------------------------------------

@@ -93,12 +93,9 @@ def test_shift_rotation_and_scale_do_the_same_to_the_mixture(seed, shift, scale)
     rotation = np.linalg.qr(rng.standard_normal((6, 6)))[0]
     offset = shift * rng.standard_normal(6)
     estimate = apolar.mixture_from_moments(X, 4)
-    transformed = apolar.mixture_from_moments(scale * (X @ rotation + offset), 4)
-    back = apolar.SphericalMixture(
-        transformed.weights,
-        (transformed.means / scale - offset) @ rotation.T,
-        transformed.variances / scale**2,
-    )
+    found = apolar.mixture_from_moments(scale * (X @ rotation + offset), 4)
+    means = (found.means / scale - offset) @ rotation.T
+    back = apolar.SphericalMixture(found.weights, means, found.variances / scale**2)
     assert distance(estimate, back) < 1e-6
 
 
@@ -292,21 +289,17 @@ def test_bad_input_is_refused(rows, n_components, options, error, message):
 
 def test_bad_moments_and_mixtures_are_refused():
     moments, framed = apolar.spherical_moments(X), apolar.MomentSketch(3, frame=np.eye(3)[:, :2]).update(X)
-    means = np.zeros((2, 2))
-    for call, error, message in (
-        (lambda: apolar.recover(X, apolar.decompose("x^3")), TypeError, "Moments"),
-        (
-            lambda: apolar.recover(moments, apolar.decompose("x^3 + y^3")),
-            ValueError,
-            "order 3 in 3 variables",
-        ),
-        (lambda: apolar.spherical_moments(framed), ValueError, "without a frame"),
-        (lambda: apolar.SphericalMixture([0.5, 0.6], means, [1, 1]), ValueError, "sum one"),
-        (lambda: apolar.SphericalMixture([0.5, 0.5], means, [1, 0]), ValueError, "positive"),
-        (lambda: apolar.SphericalMixture([0.5, 0.5], means, [1, 1, 1]), ValueError, "got"),
-        (lambda: apolar.datasets.make_example(3), ValueError, "number must be one of"),
+    terms, means = apolar.decompose("x^3 + y^3"), np.zeros((2, 2))
+    for call, message in (
+        (lambda: apolar.recover(X, terms), "Moments"),
+        (lambda: apolar.recover(moments, terms), "order 3 in 3 variables"),
+        (lambda: apolar.spherical_moments(framed), "without a frame"),
+        (lambda: apolar.datasets.make_example(3), "number must be one of"),
+        (lambda: apolar.SphericalMixture([0.5, 0.6], means, [1, 1]), "sum one"),
+        (lambda: apolar.SphericalMixture([0.5, 0.5], means, [1, 0]), "positive"),
+        (lambda: apolar.SphericalMixture([0.5, 0.5], means, [1, 1, 1]), "got"),
     ):
-        with pytest.raises(error, match=message):
+        with pytest.raises((TypeError, ValueError), match=message):
             call()
 
 

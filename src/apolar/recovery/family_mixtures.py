@@ -28,7 +28,6 @@ from apolar.recovery.tied import tied_mixture
 from apolar.tensor import n_monomials
 from apolar.tensor.monomials import dense_positions
 
-__all__ = ["COVARIANCE_TYPES", "family_mixture", "is_identified", "moment_agreement", "needed_order"]
 
 COVARIANCE_TYPES = ("spherical", "diag", "tied", "full")
 """The families that moments can determine."""
@@ -132,8 +131,8 @@ def family_mixture(
         raise ColumnError(column, "is a linear function of others: leave one of them out, or take more rows.")
     corrections: list[str] = []
     if n_components == 1:
-        single = MixtureParameters(np.ones(1), np.zeros((1, n_features)), standard.covariance[None])
-        mixture, error = single, 0.0
+        mixture = MixtureParameters(np.ones(1), np.zeros((1, n_features)), standard.covariance[None])
+        error = 0.0
     elif covariance_type == "tied":
         mixture, error = tied_mixture(standard, n_components, refine=refine)
     elif covariance_type == "diag" and order == 3:

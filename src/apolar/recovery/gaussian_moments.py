@@ -15,16 +15,6 @@ from apolar._core.arrays import Array, IndexArray, frozen
 from apolar.mixture.parameters import MixtureParameters
 from apolar.tensor.monomials import exponents, n_monomials, product_positions
 
-__all__ = [
-    "Parametrisation",
-    "column_variances",
-    "component_moments",
-    "nearest_covariances",
-    "of_degree",
-    "powers_up_to",
-    "sampling_covariance",
-]
-
 
 def powers_up_to(n_features: int, order: int) -> IndexArray:
     """Return the exponents of the monomials up to an order, shape (n_monomials, n_features)."""
