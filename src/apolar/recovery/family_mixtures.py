@@ -28,7 +28,6 @@ from apolar.recovery.tied import tied_mixture
 from apolar.tensor import n_monomials
 from apolar.tensor.monomials import dense_positions
 
-
 COVARIANCE_TYPES = ("spherical", "diag", "tied", "full")
 """The families that moments can determine."""
 # Moments per parameter from which samples determine a mixture in practice.

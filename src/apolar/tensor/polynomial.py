@@ -163,8 +163,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
 
 def _error(text: str, what: str, place: int) -> ValueError:
     """Return an error that quotes the text around a place in one line."""
-    while place < len(text) and text[place].isspace():
-        place += 1
+    place = len(text) - len(text[place:].lstrip())
     unread = text[place : place + 12] or "the end"
     start = 0 if len(text) <= MAX_QUOTED else max(place - MAX_QUOTED // 2, 0)
     nearby = text[start : start + MAX_QUOTED]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 import operator
 from collections.abc import Callable, Sequence
@@ -354,10 +353,7 @@ class SymmetricTensor(Printed, Form):
         """
         exponent = binary_exponent(self.coefficients)
         sizes = np.abs(scaled_by_power(self.coefficients, -exponent))
-        try:
-            return math.ldexp(math.sqrt(self.multinomials @ sizes**2), exponent)
-        except OverflowError:
-            return math.inf
+        return float(scaled_by_power(np.sqrt(self.multinomials @ sizes**2), exponent))
 
     def real_if_close(self, tolerance: float = 1e-12) -> SymmetricTensor:
         """Return the tensor without imaginary parts, where these are rounding."""
