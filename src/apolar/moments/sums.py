@@ -118,24 +118,16 @@ class MomentSums:
         first = self.first + self.weight * d
         second = self.second + np.outer(first, d) + np.outer(d, self.first)
         square_times = self.square_times + 2 * self.second @ d + (d @ d) * self.first + np.trace(second) * d
-        a, s1, s2 = d, self.first, self.second
-        if self.frame is not None:
-            a, s1, s2 = self.frame.T @ d, self.frame.T @ s1, self.frame.T @ s2 @ self.frame
-        powers = _shift_powers(a, self.weight, s1, s2, self.powers)
+        frame = np.eye(len(d)) if self.frame is None else self.frame
+        dim, order = frame.shape[1], 2 + len(self.powers)
+        products = (frame.T @ self.second @ frame)[np.triu_indices(dim)]
+        # All sums together are those of powers of (1, y), and (1, y + shift) is a linear map of (1, y).
+        compact = np.concatenate([[self.weight], frame.T @ self.first, products, *self.powers])
+        matrix = np.eye(dim + 1)
+        matrix[0, 1:] = frame.T @ d
+        shifted = SymmetricTensor(order, dim + 1, compact).change_variables(matrix).coefficients
+        powers = tuple(np.split(shifted, [n_monomials(dim + 1, degree) for degree in range(2, order)])[1:])
         return MomentSums(centre, self.frame, self.n_rows, self.weight, first, second, square_times, powers)
-
-
-def _shift_powers(
-    shift: Array, weight: float, first: Array, second: Array, powers: tuple[Array, ...]
-) -> tuple[Array, ...]:
-    """Return the compact sums of powers of z + shift, of order three and above, from those of z."""
-    dim, order = len(shift), 2 + len(powers)
-    # All sums together are those of powers of (1, z), and (1, z + shift) is a linear map of (1, z).
-    compact = np.concatenate([[weight], first, second[np.triu_indices(dim)], *powers])
-    matrix = np.eye(dim + 1)
-    matrix[0, 1:] = shift
-    shifted = SymmetricTensor(order, dim + 1, compact).change_variables(matrix).coefficients
-    return tuple(np.split(shifted, [n_monomials(dim + 1, degree) for degree in range(2, order)])[1:])
 
 
 def sum_moments(
