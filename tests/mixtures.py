@@ -1,4 +1,4 @@
-"""Random mixtures, their population moments, and how far two mixtures are apart."""
+"""Random mixtures, and how far two mixtures are apart."""
 
 import itertools
 
@@ -7,7 +7,6 @@ from scipy.optimize import linear_sum_assignment
 
 import apolar
 from apolar.mixture.families import FAMILIES
-from apolar.moments import CentralMoments
 
 # By scikit-learn's names, in the order of the table.
 FAMILY_NAMES = list(dict.fromkeys(family.name for family in FAMILIES.values()))
@@ -25,23 +24,6 @@ def random_mixture(n_components, n_features, seed, *, spread=5.0):
     weights = rng.dirichlet(np.full(n_components, 5.0))
     means = spread * rng.standard_normal((n_components, n_features)) + 3
     return apolar.SphericalMixture(weights, means, rng.uniform(0.5, 2, n_components))
-
-
-def population(mixture):
-    """Return the moments of a mixture itself, not of a sample."""
-    w, s, dim = mixture.weights, mixture.variances, mixture.n_features
-    mean = w @ mixture.means
-    nu = mixture.means - mean
-    identity = np.eye(dim)
-    covariance = (w[:, None] * nu).T @ nu + (w @ s) * identity
-    third = apolar.SymmetricTensor.from_waring(w, nu, 3)
-    sphere, linear = (
-        apolar.SymmetricTensor.from_dense(identity),
-        apolar.SymmetricTensor(1, dim, (w * s) @ nu),
-    )
-    third = third + 3 * sphere * linear
-    square_times = np.einsum("iij->j", third.to_dense())
-    return CentralMoments(1e6, mean, covariance, third, square_times, None)
 
 
 def distance(one, two):

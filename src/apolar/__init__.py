@@ -64,21 +64,19 @@ if TYPE_CHECKING:
     from apolar.tensor import SymmetricTensor, apolar_product, hankel
     from apolar.versions import show_versions
 
-# Where each public name lives. They are imported on first use, so that the command line starts at once.
+# Where each public name lives, but for modules. They are imported on first use, so that the command line
+# starts at once.
 _HOMES = {
     "apolar.data.device": ("on_device",),
     "apolar.tensor": ("SymmetricTensor", "apolar_product", "hankel"),
     "apolar.decomposition": ("Status", "Waring", "decompose", "refine"),
     "apolar.mixture": ("MixtureStatus", "Prior", "SphericalMixture"),
-    "apolar.datasets": (),
     "apolar.moments": ("MomentSketch", "Moments", "n_components_from_spectrum", "spherical_moments"),
     "apolar.recovery": ("MomentMixture", "mixture_from_moments", "recover", "select_from_moments"),
-    "apolar.scores": (),
     "apolar.estimator": ("GaussianMixture", "MixtureImputer"),
     "apolar.exceptions": ("ApolarWarning",),
     "apolar.selection": ("Selection", "select"),
     "apolar.classification": ("MixtureClassifier",),
-    "apolar.plots": (),
     "apolar.reports": ("report",),
     "apolar.citations": ("citation",),
     "apolar.versions": ("show_versions",),
@@ -86,13 +84,11 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            value = getattr(import_module(home), name)
-            break
-        if home == f"apolar.{name}":
-            value = import_module(home)
-            break
+    home = next((home for home, names in _HOMES.items() if name in names), None)
+    if home is not None:
+        value = getattr(import_module(home), name)
+    elif name in __all__ or f"apolar.{name}" in _HOMES:
+        value = import_module(f"apolar.{name}")
     else:
         raise AttributeError(f"module 'apolar' has no attribute {name!r}")
     globals()[name] = value

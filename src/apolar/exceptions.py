@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 __all__ = [
     "ApolarWarning",
@@ -97,6 +98,7 @@ class SkippedStartWarning(ApolarWarning):
     """The start that was asked for could not be made, and another took its place."""
 
 
+@dataclass(eq=False)
 class ColumnError(ValueError):
     """A column cannot be used.
 
@@ -108,10 +110,8 @@ class ColumnError(ValueError):
         The message after the column: "is constant: leave it out."
     """
 
-    def __init__(self, column: int | str, problem: str) -> None:
-        super().__init__(column, problem)
-        self.column = column
-        self.problem = problem
+    column: int | str
+    problem: str
 
     def __str__(self) -> str:
         return f"Column {self.column!r} {self.problem}"
@@ -121,6 +121,7 @@ class ColumnError(ValueError):
         return self if isinstance(self.column, str) else ColumnError(names[self.column], self.problem)
 
 
+@dataclass(eq=False)
 class ComponentError(ValueError):
     """A component does not allow what was asked for.
 
@@ -134,15 +135,14 @@ class ComponentError(ValueError):
         The message after the component: "holds no rows: ask for fewer components."
     """
 
-    def __init__(self, component: int, problem: str) -> None:
-        super().__init__(component, problem)
-        self.component = component
-        self.problem = problem
+    component: int
+    problem: str
 
     def __str__(self) -> str:
         return f"Cluster {self.component + 1} (means_[{self.component}]) {self.problem}"
 
 
+@dataclass(eq=False)
 class RowError(ValueError):
     """A row cannot be used.
 
@@ -154,9 +154,8 @@ class RowError(ValueError):
         With `{row}` where it names the row.
     """
 
-    def __init__(self, row: int, message: str) -> None:
-        super().__init__(row, message)
-        self.row, self.message = row, message
+    row: int
+    message: str
 
     def __str__(self) -> str:
         return self.message.replace("{row}", str(self.row))

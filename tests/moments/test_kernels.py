@@ -14,11 +14,11 @@ W = np.random.default_rng(1).uniform(0.2, 2.0, len(X))
 W[::10] = 0
 
 
-def second_reference(kernel, grid, block, weights, parameters, n_sums, **sizes):
+def second_reference(kernel, grid, values, weights, parameters, n_sums, **sizes):
     """Return what the kernels sum, by NumPy."""
     del grid
-    n_columns, padded = block.values.shape[1], sizes["PADDED"]
-    z = np.array(np.from_dlpack(block.values)) - parameters[0][:n_columns]
+    n_columns, padded = values.shape[1], sizes["PADDED"]
+    z = np.array(np.from_dlpack(values)) - parameters[0][:n_columns]
     z = np.pad(z, [(0, 0), (0, padded - n_columns)])
     weighted = z if weights is None else np.from_dlpack(weights)[:, None] * z
     if kernel == "third":

@@ -15,46 +15,34 @@ W = np.random.default_rng(1).uniform(0.5, 1.5, 3000)
 NAMES = list("abcdef")
 
 
-def memory_mapped(path):
-    np.save(path / "x.npy", X)
-    return np.load(path / "x.npy", mmap_mode="r")
-
-
+TABLE = pa.table(list(X.T), names=NAMES)
+# Others are in tests/data.
 TABLES = {
-    "fortran": lambda path: np.asfortranarray(X),
-    "strided": lambda path: np.repeat(X, 2, axis=1)[:, ::2],
-    "read-only": lambda path: np.frombuffer(X.tobytes()).reshape(X.shape),
-    "memory map": memory_mapped,
-    "list of lists": lambda path: X.tolist(),
-    "object array": lambda path: X.astype(object),
-    "pandas": lambda path: pd.DataFrame(X, columns=NAMES),
-    "pandas, numbered columns": lambda path: pd.DataFrame(X),
-    "pandas, repeated names": lambda path: pd.DataFrame(X, columns=list("aabcde")),
-    "pandas, two levels": lambda path: pd.concat({"a": pd.DataFrame(X)}, axis=1),
-    "pandas, nullable": lambda path: pd.DataFrame(X, columns=NAMES).astype("Float64"),
-    "polars": lambda path: pl.DataFrame(X, schema=NAMES),
-    "pyarrow": lambda path: pa.table({name: X[:, i] for i, name in enumerate(NAMES)}),
-    "pyarrow batch": lambda path: pa.table({n: X[:, i] for i, n in enumerate(NAMES)}).to_batches()[0],
-    "pyarrow, repeated names": lambda path: pa.table(list(X.T), names=list("aabcde")),
-    "csr": lambda path: sparse.csr_array(X),
-    "csc": lambda path: sparse.csc_matrix(X),
-}  # fmt: skip
+    "strided": np.repeat(X, 2, axis=1)[:, ::2],
+    "read-only": np.frombuffer(X.tobytes()).reshape(X.shape),
+    "object array": X.astype(object),
+    "pandas, numbered columns": pd.DataFrame(X),
+    "pandas, repeated names": pd.DataFrame(X, columns=list("aabcde")),
+    "pandas, two levels": pd.concat({"a": pd.DataFrame(X)}, axis=1),
+    "pandas, nullable": pd.DataFrame(X, columns=NAMES).astype("Float64"),
+    "pyarrow batch": TABLE.to_batches()[0],
+    "pyarrow, repeated names": pa.table(list(X.T), names=list("aabcde")),
+    "csc": sparse.csc_matrix(X),
+}
 STREAMS = {
     "list of chunks": lambda: np.array_split(X, 7),
     "list of frames": lambda: [pd.DataFrame(part, columns=NAMES) for part in np.array_split(X, 3)],
-    "generator": lambda: (part for part in np.array_split(X, 7)),
     "list with empty chunks": lambda: [X[:0], X[:5], X[5:5], X[5:]],
-    "stream with empty chunks": lambda: iter([X[:0], X[:5], X[5:5], X[5:]]),
-    "pyarrow reader": lambda: pa.table({n: X[:, i] for i, n in enumerate(NAMES)}).to_reader(500),
+    "generator with empty chunks": lambda: iter([X[:0], X[:5], X[5:5], X[5:]]),
+    "pyarrow reader": lambda: TABLE.to_reader(500),
 }
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_a_table_is_a_table(kind, tmp_path):
+def test_a_table_is_a_table(kind):
     plain, weighted = (apolar.mixture_from_moments(X, 4, sample_weight=weights) for weights in (None, W))
-    table = TABLES[kind](tmp_path)
-    assert distance(plain, apolar.mixture_from_moments(table, 4)) < 1e-9
-    assert distance(weighted, apolar.mixture_from_moments(table, 4, sample_weight=W)) < 1e-9
+    assert distance(plain, apolar.mixture_from_moments(TABLES[kind], 4)) < 1e-9
+    assert distance(weighted, apolar.mixture_from_moments(TABLES[kind], 4, sample_weight=W)) < 1e-9
     assert distance(plain, weighted) > 1e-4
 
 
@@ -104,14 +92,12 @@ def test_the_number_of_chunks_does_not_matter(monkeypatch):
         (pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), TypeError, "Column 'b'"),
         (pl.DataFrame({"a": [1.0, None]}), ValueError, "NaN or infinity.*column 'a'.*impute"),
         (pd.DataFrame({"a": [1.0, np.nan]}), ValueError, "NaN or infinity.*column 'a'.*impute"),
-        (sparse.csr_array(np.array([[1.0, np.nan], [0.0, 1.0]])), ValueError, "NaN or infinity"),
         ([], ValueError, "table"),
         ([[1.0, 2.0], [3.0]], ValueError, "ragged"),
         (pl.DataFrame({"a": [1.0, 2.0], "b": [1.0, 2.0]}).lazy(), TypeError, "collect"),
         (np.ma.masked_array(np.eye(3), np.eye(3) > 0), ValueError, "masked"),
         (sparse.csr_array(np.eye(3) * 1j), TypeError, "complex"),
         (sparse.coo_array(np.ones(3)), ValueError, "two dimensions"),
-        (np.zeros((5, 3), "M8[D]"), TypeError, "numbers"),
         (np.array([["1", "2"], ["3", "4"]]), TypeError, "numbers"),
         (np.zeros((5, 0)), ValueError, "no columns"),
         (iter([]), ValueError, "without chunks"),

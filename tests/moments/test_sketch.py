@@ -110,12 +110,6 @@ def test_a_mixture_from_sketches_is_that_from_the_rows(kind, tol):
     np.testing.assert_allclose(ours.means, expected.means, atol=tol)
 
 
-def test_rows_of_weight_zero_are_skipped():
-    far, none = np.full((5, 4), 9e9), np.zeros(5)
-    for table in ((np.vstack([far, X]), np.r_[none, np.ones(500)]), ([(far, none), (X, np.ones(500))],)):
-        assert_same(MomentSketch(4).update(X), MomentSketch(4).update(*table))
-
-
 def test_the_sum_of_one_sketch_is_a_new_sketch():
     sketch = MomentSketch(4).update(X)
     total = sum([sketch])
@@ -141,15 +135,15 @@ def test_columns_of_dataframes_keep_their_order(tmp_path):
     for other in (frame[names], pl.DataFrame(X, schema=names), [frame[names]]):
         with pytest.raises(ValueError, match=r"another order: a, b, c, d; d, c, b, a\. Select them by name"):
             sketch.update(other)
-    with pytest.raises(ValueError, match="This sketch and X are of other columns"):
-        MomentSketch(4, feature_names=names).update(frame)
-    with pytest.raises(ValueError, match="This sketch and the other are of other columns"):
-        _ = sketch + MomentSketch(4).update(frame[names])
-    with pytest.raises(ValueError, match="feature_names must name all 2 columns; got 1 names"):
-        MomentSketch(2, feature_names=["a"])
     refused = MomentSketch(2)
-    with pytest.raises(ValueError, match="NaN or infinity"):
-        refused.update(pd.DataFrame({"a": [1.0, np.nan], "b": [1.0, 2.0]}))
+    for call, message in (
+        (lambda: MomentSketch(4, feature_names=names).update(frame), "This sketch and X are of other"),
+        (lambda: sketch + MomentSketch(4).update(frame[names]), "This sketch and the other are of other"),
+        (lambda: MomentSketch(2, feature_names=["a"]), "must name all 2 columns; got 1 names"),
+        (lambda: refused.update(pd.DataFrame({"a": [1.0, np.nan], "b": [1.0, 2.0]})), "NaN or infinity"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
     assert refused.feature_names is None
     sketch.save(tmp_path / "sketch.npz")
     loaded = MomentSketch.load(tmp_path / "sketch.npz")
@@ -169,67 +163,25 @@ def test_a_file_round_trip_is_exact(options, tmp_path):
     assert_same(loaded, sketch, 0)
     with np.load(tmp_path / "a.sketch") as file:
         # Files without higher powers are those of before.
-        assert int(file["version"]) == 3 + (sketch.order > 3)
-        assert ("order" in file) is (sketch.order > 3)
+        assert (int(file["version"]), "order" in file) == (3 + (sketch.order > 3), sketch.order > 3)
     MomentSketch(3).save(tmp_path / "empty.sketch")
     assert MomentSketch.load(tmp_path / "empty.sketch").n_rows == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.sketch", "empty.sketch"]
 
 
-def test_every_damaged_byte_is_noticed_or_harmless(tmp_path):
-    path = tmp_path / "a.sketch"
-    MomentSketch(2).update(X[:, :2]).save(path)
-    content, expected = path.read_bytes(), MomentSketch.load(path).central()
-    path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(ValueError, match="damaged"):
-        MomentSketch.load(path)
-    for position in range(0, len(content), 17):
-        path.write_bytes(content[:position] + bytes([content[position] ^ 0x55]) + content[position + 1 :])
-        try:
-            central = MomentSketch.load(path).central()
-        except ValueError:
-            continue
-        np.testing.assert_array_equal(central.third.coefficients, expected.third.coefficients)
-
-
-def test_foreign_future_and_incomplete_files_are_refused(tmp_path):
+def test_future_and_incomplete_files_are_refused(tmp_path):
     path = tmp_path / "a.sketch"
     sketch = MomentSketch(4, order=4).update(X)
     sketch.save(path)
     with np.load(path) as file:
         arrays = dict(file)
     np.savez(tmp_path / "future.npz", **(arrays | {"version": np.array(99)}))
-    with pytest.raises(ValueError, match="version 99"):
-        MomentSketch.load(tmp_path / "future.npz")
-    kept = {
-        name: array
-        for name, array in arrays.items()
-        if name not in ("power4", "format", "version", "checksum")
-    }
+    others = ("power4", "format", "version", "checksum")
+    kept = {name: array for name, array in arrays.items() if name not in others}
     save_arrays(path, "apolar moment sketch", 4, kept)
-    with pytest.raises(ValueError, match="not a sound moment sketch"):
-        MomentSketch.load(path)
-    np.savez(tmp_path / "pickled.npz", a=np.array([object()], dtype=object))
-    np.save(tmp_path / "plain.npy", X)
-    (tmp_path / "nothing").write_bytes(b"")
-    for name in ("pickled.npz", "plain.npy", "nothing"):
-        with pytest.raises(ValueError, match="not a moment sketch"):
+    for name, message in (("future.npz", "version 99"), ("a.sketch", "not a sound moment sketch")):
+        with pytest.raises(ValueError, match=message):
             MomentSketch.load(tmp_path / name)
-    with pytest.raises(FileNotFoundError):
-        MomentSketch.load(tmp_path / "missing.sketch")
-
-
-def test_a_failed_save_leaves_no_file(tmp_path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match="There is no folder"):
-        MomentSketch(4).save(tmp_path / "missing" / "a.sketch")
-
-    def fails(*_args, **_options):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(np, "savez", fails)
-    with pytest.raises(OSError, match="disk full"):
-        MomentSketch(4).update(X).save(tmp_path / "a.sketch")
-    assert list(tmp_path.iterdir()) == []
 
 
 # --- bad input --------------------------------------------------------------------------------
@@ -240,15 +192,9 @@ def test_a_failed_save_leaves_no_file(tmp_path, monkeypatch):
     [
         (np.ones((3, 5)), None, ValueError, "5 columns; this sketch is of 4"),
         (np.ones(4), None, ValueError, "reshape"),
-        (np.full((3, 4), np.nan), None, ValueError, "row 0, column 0"),
-        (np.ones((0, 4)), None, ValueError, "no rows"),
         (np.ones((3, 4)), [1, 2], ValueError, "sample_weight must have shape"),
-        (np.ones((3, 4)), [1, -2, 1], ValueError, "negative"),
         (np.ones((3, 4)), [1, np.nan, 1], ValueError, "not finite"),
         (np.ones((3, 4)), ["a", "b", "c"], TypeError, "real numbers"),
-        (np.ones((3, 4)), np.zeros(3), ValueError, "all zero"),
-        (np.ones((3, 4)) * 1j, None, TypeError, "complex"),
-        ("rows", None, TypeError, "X must be"),
         (np.full((1, 4), 1e120), None, ValueError, "overflow"),
         ([X[:100], np.full((2, 4), np.nan)], None, ValueError, "row 100"),
         ([X[:100], X[:100, :3]], None, ValueError, "has 3 columns, not 4"),

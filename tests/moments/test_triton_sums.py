@@ -10,8 +10,7 @@ from apolar._core.namespaces import DeviceCopies, to_numpy
 from apolar.data import open_rows
 from apolar.moments import device_sums
 from apolar.moments.covariance import row_moments
-from apolar.moments.device_sums import StoredBlock
-from apolar.moments.sums import Centre, power_moments, second_sums
+from apolar.moments.sums import PowerSums
 from kernel_device import DEVICE, interpreted, torch
 
 pytestmark = interpreted
@@ -24,7 +23,7 @@ def blocks(n_columns, n_rows, weighted, dtype=np.float32):
     rng = np.random.default_rng(n_columns)
     values = (rng.standard_normal((n_rows, n_columns)) + 3).astype(dtype)
     weights = np.where(np.arange(n_rows) % 5, rng.uniform(0, 2, n_rows), 0.0) if weighted else None
-    stored = StoredBlock(torch.tensor(values, device=DEVICE))
+    stored = torch.tensor(values, device=DEVICE)
     if not weighted:
         return (values.astype(np.float64), None), (stored, None)
     kept = values[weights > 0].astype(np.float64), weights[weights > 0]
@@ -42,8 +41,9 @@ def assert_same_sums(ours, expected):
 @pytest.mark.parametrize(("n_columns", "n_rows"), [(1, 101), (3, 7), (16, 101), (17, 64)])
 def test_second_sums(is_full, n_columns, n_rows, weighted):
     host, stored = blocks(n_columns, n_rows, weighted)
-    for shift in (None, DeviceCopies(np.full(n_columns, 2.5))):
-        ours, expected = (second_sums(*rows, shift=shift, is_full=is_full) for rows in (stored, host))
+    for centre in (np.zeros(n_columns), np.full(n_columns, 2.5)):
+        ours = device_sums.second_sums(*stored, centre, is_full=is_full)
+        expected = PowerSums(DeviceCopies(centre), "full" if is_full else "diag")(*host)
         assert_same_sums(ours, expected)
 
 
@@ -52,26 +52,26 @@ def test_second_sums(is_full, n_columns, n_rows, weighted):
 def test_third_sums(n_columns, n_directions, weighted):
     basis = np.linalg.qr(np.random.default_rng(0).standard_normal((n_columns, n_directions)))[0]
     host, stored = blocks(n_columns, 101, weighted)
-    offset = DeviceCopies(np.full(n_columns, 3.0))
-    expected = power_moments(*host, centre=Centre(None, offset), directions=DeviceCopies(basis.T))
-    ours = device_sums.third_sums(*stored, offset.values, basis)
-    assert_same_sums(ours, (expected[0] @ basis, *expected[1]))
+    centre = DeviceCopies(np.full(n_columns, 3.0))
+    expected = PowerSums(centre, None, 3, DeviceCopies(basis.T))(*host)
+    ours = device_sums.third_sums(*stored, centre.values, basis)
+    assert_same_sums(ours, (expected[0] @ basis, expected[1]))
 
 
 @pytest.mark.parametrize("has_covariance", [True, False])
 def test_rows_that_are_not_finite_are_named(has_covariance, monkeypatch):
     monkeypatch.setattr(device_sums, "is_fused", lambda *_: True)
     _, (stored, _) = blocks(6, 101, False)
-    stored.values[77, 3] = np.inf
+    stored[77, 3] = np.inf
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="row 77, column 3"):
-        row_moments(open_rows(stored.values), has_covariance=has_covariance)
+        row_moments(open_rows(stored), has_covariance=has_covariance)
 
 
 def test_squares_that_overflow_are_infinite(monkeypatch):
     monkeypatch.setattr(device_sums, "is_fused", lambda *_: True)
     (values, _), (stored, _) = blocks(2, 101, False, np.float64)
-    stored.values[...] = torch.tensor(values * 1e160)
+    stored[...] = torch.tensor(values * 1e160)
     with np.errstate(all="ignore"):
-        moments = row_moments(open_rows(stored.values), has_covariance=True)
+        moments = row_moments(open_rows(stored), has_covariance=True)
     np.testing.assert_allclose(moments.mean, values.mean(axis=0) * 1e160, rtol=1e-12)
     assert not np.any(np.isfinite(moments.covariance))

@@ -40,10 +40,8 @@ def population(mixture, order, n_rows=1e18):
     moments = mixture.weights @ component_moments(centred, order)
     tensors = [SymmetricTensor(d, n_features, moments[of_degree(n_features, d)]) for d in range(3, order + 1)]
     covariance = moments[of_degree(n_features, 2)][dense_positions(n_features, 2)]
-    third = tensors[0].to_dense()
-    return CentralMoments(
-        n_rows, mean, covariance, tensors[0], np.einsum("aab->b", third), None, tuple(tensors[1:])
-    )
+    square_times = np.einsum("aab->b", tensors[0].to_dense())
+    return CentralMoments(n_rows, mean, covariance, tensors[0], square_times, None, tuple(tensors[1:]))
 
 
 def as_mixture(found):
@@ -54,7 +52,7 @@ def as_mixture(found):
 
 def largest_error(truth, found):
     """Return the largest error of weights, means and covariances, components matched by their means."""
-    other = as_mixture(found) if not isinstance(found, MixtureParameters) else found
+    other = as_mixture(found)
     distances = ((truth.means[:, None] - other.means) ** 2).sum(axis=2)
     _, order = linear_sum_assignment(distances)
     return max(

@@ -1,50 +1,55 @@
+"""Monomials and their order, Hankel matrices, and the apolar product."""
+
 import itertools
 from math import factorial, prod
 
 import numpy as np
 import pytest
 
-from apolar.tensor import monomials
+import apolar
+from apolar.tensor import monomials, weighted_hankel
 
-SHAPES = [(1, 1), (1, 4), (2, 3), (3, 4), (5, 3), (4, 5), (6, 1), (3, 0)]
 
-
-@pytest.mark.parametrize(("dim", "degree"), SHAPES)
-def test_monomials_are_all_and_in_lexicographic_order(dim, degree):
+@pytest.mark.parametrize(("dim", "degree"), [(1, 1), (1, 4), (2, 3), (5, 3), (4, 5), (6, 1), (3, 0)])
+def test_monomials_are_all_in_lexicographic_order(dim, degree):
+    variables, table = monomials.monomial_variables(dim, degree), monomials.exponents(dim, degree)
     expected = list(itertools.combinations_with_replacement(range(dim), degree))
-    assert [tuple(row) for row in monomials.monomial_variables(dim, degree)] == expected
+    assert [tuple(row) for row in variables] == expected
     assert len(expected) == monomials.n_monomials(dim, degree)
-
-
-@pytest.mark.parametrize(("dim", "degree"), SHAPES)
-def test_exponents_and_multinomials(dim, degree):
-    table = monomials.exponents(dim, degree)
-    assert (table.sum(axis=1) == degree).all()
-    counts = [factorial(degree) // prod(factorial(e) for e in row) for row in table]
+    np.testing.assert_array_equal(table, [[row.count(j) for j in range(dim)] for row in expected])
+    counts = [factorial(degree) // prod(map(factorial, row)) for row in table.tolist()]
     np.testing.assert_array_equal(monomials.multinomials(dim, degree), counts)
-    assert monomials.multinomials(dim, degree).sum() == dim**degree
-
-
-@pytest.mark.parametrize(("dim", "degree"), SHAPES)
-def test_positions_invert_the_order_whatever_the_order_of_the_variables(dim, degree):
-    variables = monomials.monomial_variables(dim, degree)
+    # Positions do not depend on the order of the variables.
     shuffled = np.random.default_rng(0).permuted(variables, axis=1)
     np.testing.assert_array_equal(monomials.positions(shuffled, dim), np.arange(len(variables)))
 
 
-def test_product_positions_multiply():
-    dim, rows, columns = 3, 2, 3
-    left, right = monomials.exponents(dim, rows), monomials.exponents(dim, columns)
-    product = monomials.exponents(dim, rows + columns)
-    where = monomials.product_positions(dim, rows, columns)
-    np.testing.assert_array_equal(product[where], left[:, None] + right)
-
-
-def test_high_degrees_do_not_overflow():
+def test_high_degrees_do_not_overflow_and_what_no_memory_holds_is_refused():
     assert np.isfinite(monomials.multinomials(2, 200)).all()
     assert monomials.multinomials(2, 200)[1] == pytest.approx(200)
-
-
-def test_what_no_memory_holds_is_refused_before_it_is_allocated():
     with pytest.raises(MemoryError, match="GiB"):
         monomials.monomial_variables(10_000, 5)
+
+
+@pytest.mark.parametrize("row_degree", range(6))
+def test_hankel_entries_are_coefficients_of_products(row_degree):
+    tensor = apolar.SymmetricTensor(5, 3, np.arange(21.0))
+    rows, columns = monomials.exponents(3, row_degree), monomials.exponents(3, 5 - row_degree)
+    lookup = {tuple(e): c for e, c in zip(tensor.exponents, tensor.coefficients, strict=True)}
+    expected = [[lookup[tuple(a + b)] for b in columns] for a in rows]
+    np.testing.assert_array_equal(apolar.hankel(tensor, row_degree), expected)
+
+
+def test_weighted_hankel_has_the_singular_values_of_the_flattening():
+    tensor = apolar.SymmetricTensor(4, 3, np.random.default_rng(2).standard_normal(15))
+    flat = np.linalg.svd(tensor.to_dense().reshape(27, 3), compute_uv=False)
+    np.testing.assert_allclose(np.linalg.svd(weighted_hankel(tensor, 3), compute_uv=False), flat)
+
+
+def test_apolar_product_is_the_frobenius_product():
+    values = np.random.default_rng(0).standard_normal((2, 15, 2)).view(np.complex128)[..., 0]
+    a, b = (apolar.SymmetricTensor(4, 3, coefficients) for coefficients in values)
+    assert apolar.apolar_product(a, b) == pytest.approx(np.vdot(a.to_dense(), b.to_dense()))
+    assert isinstance(apolar.apolar_product(a, b), complex)
+    real = apolar.SymmetricTensor(4, 3, a.coefficients.real)
+    assert isinstance(apolar.apolar_product(real, real), float)

@@ -16,25 +16,13 @@ POINTS = RNG.standard_normal((3, 4))
 ROUNDING = 1e-11
 
 
-def strict(array):
-    return array_api_strict.asarray(np.array(array))
-
-
-def torch_tensor(array):
-    return pytest.importorskip("torch").from_numpy(np.array(array))
-
-
-def dask_array(array):
-    return pytest.importorskip("dask.array").from_array(array, chunks=(20, array.shape[1]))
-
-
 KINDS = {
     "array": np.array,
     "Fortran": np.asfortranarray,
     "sparse": sparse.csr_array,
-    "strict": strict,
-    "torch": torch_tensor,
-    "dask": dask_array,
+    "strict": lambda array: array_api_strict.asarray(array.copy()),
+    "torch": lambda array: pytest.importorskip("torch").from_numpy(array.copy()),
+    "dask": lambda array: pytest.importorskip("dask.array").from_array(array, chunks=(20, 4)),
     "list": np.ndarray.tolist,
 }
 
@@ -93,14 +81,11 @@ def test_the_norm_by_pairs_of_rows(weights, monkeypatch):
     assert of_rows.contract(POINTS[0]).norm() == pytest.approx(formed.contract(POINTS[0]).norm())
 
 
-def test_a_norm_that_takes_too_long_is_refused():
+def test_what_takes_too_long_or_too_much_memory_is_refused():
     T = apolar.SymmetricTensor.from_rows(np.ones((40_000, 100)), None, 4)
     assert not T.norm_is_affordable
     with pytest.raises(ValueError, match="all pairs of rows"):
         T.norm()
-
-
-def test_a_tensor_that_is_too_large_is_not_formed():
     wide = apolar.SymmetricTensor.from_rows(np.ones((3, 5000)), None, 4)
     assert float(wide(np.ones(5000))) == pytest.approx(5000.0**4)
     with pytest.raises(MemoryError, match="order 4 in 5000 variables"):
@@ -122,7 +107,6 @@ def test_a_sample_of_rows_estimates_products_without_bias():
         (X * 1e100, None, 4, "overflow"),
         (X * 1e-100, None, 4, "vanish"),
         (X, np.zeros(50), 3, "all zero"),
-        (X, np.ones(3), 3, "shape"),
         (X, 1j * SIGNED, 3, "real numbers"),
         (X * np.nan, None, 3, "NaN"),
         (X, None, 0, "order"),
@@ -134,7 +118,7 @@ def test_what_is_refused(rows, weights, order, message):
         apolar.SymmetricTensor.from_rows(rows, weights, order)
 
 
-def test_wrong_points_are_refused():
+def test_wrong_points_are_refused_and_rows_are_not_copied():
     T, _ = both(3)
     for call in (
         lambda: T(np.ones(3)),
@@ -146,8 +130,7 @@ def test_wrong_points_are_refused():
         with pytest.raises(ValueError, match="variables|contract takes|matrix must"):
             call()
 
-
-def test_the_rows_are_neither_copied_nor_frozen():
+    # The rows are neither copied nor frozen.
     rows = X.copy()
     T = apolar.SymmetricTensor.from_rows(rows, None, 3)
     before = T(POINTS)

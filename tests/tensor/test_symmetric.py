@@ -19,43 +19,30 @@ def random_tensor(dim, order, seed=0, *, is_complex=False):
 
 @pytest.mark.parametrize("is_complex", [False, True])
 @pytest.mark.parametrize(("dim", "order"), SHAPES)
-def test_dense_round_trip(dim, order, is_complex):
+def test_the_full_array_has_the_same_values_and_derivatives(dim, order, is_complex):
     tensor = random_tensor(dim, order, is_complex=is_complex)
-    dense = tensor.to_dense()
+    dense, x = tensor.to_dense(), np.random.default_rng(1).standard_normal((5, dim))
     assert dense.shape == (dim,) * order
     for axes in itertools.permutations(range(order)):
         np.testing.assert_array_equal(dense, dense.transpose(axes))
-    back = SymmetricTensor.from_dense(dense)
-    np.testing.assert_allclose(back.coefficients, tensor.coefficients, rtol=1e-14)
+    np.testing.assert_allclose(
+        SymmetricTensor.from_dense(dense).coefficients, tensor.coefficients, rtol=1e-14
+    )
     assert np.linalg.norm(dense) == pytest.approx(tensor.norm())
-
-
-@pytest.mark.parametrize("is_complex", [False, True])
-@pytest.mark.parametrize(("dim", "order"), SHAPES)
-def test_values_and_derivatives_against_the_full_array(dim, order, is_complex):
-    tensor = random_tensor(dim, order, is_complex=is_complex)
-    x = np.random.default_rng(1).standard_normal((5, dim))
-    for row in x:
-        left = tensor.to_dense()
+    for row, value, gradient, hessian in zip(
+        x, tensor(x), tensor.gradient(x), tensor.hessian(x), strict=True
+    ):
+        # The array with all slots but two, one and none filled.
+        left = [dense]
         for _ in range(order):
-            hessian = left if left.ndim == 2 else None
-            gradient = left if left.ndim == 1 else None
-            if gradient is not None:
-                np.testing.assert_allclose(tensor.gradient(row), order * gradient, atol=1e-10)
-            if hessian is not None:
-                np.testing.assert_allclose(tensor.hessian(row), order * (order - 1) * hessian, atol=1e-10)
-            left = left @ row
-        np.testing.assert_allclose(tensor(row), left, atol=1e-10)
-    np.testing.assert_allclose(tensor(x), [tensor(row) for row in x])
-    assert tensor.gradient(x).shape == (5, dim)
-    assert tensor.hessian(x).shape == (5, dim, dim)
-
-
-def test_contract_fills_slots():
-    tensor = random_tensor(3, 4)
-    x = np.array([1.0, -2.0, 0.5])
-    np.testing.assert_allclose(tensor.contract(x).to_dense(), tensor.to_dense() @ x, atol=1e-12)
-    np.testing.assert_allclose(tensor.contract(x, 2).to_dense(), tensor.to_dense() @ x @ x, atol=1e-12)
+            left.append(left[-1] @ row)
+        np.testing.assert_allclose(value, left[-1], atol=1e-10)
+        np.testing.assert_allclose(gradient, order * left[-2], atol=1e-10)
+        if order > 1:
+            np.testing.assert_allclose(hessian, order * (order - 1) * left[-3], atol=1e-10)
+        if order > 2:
+            np.testing.assert_allclose(tensor.contract(row).to_dense(), left[1], atol=1e-10)
+            np.testing.assert_allclose(tensor.contract(row, 2).to_dense(), left[2], atol=1e-10)
 
 
 @pytest.mark.parametrize("new_dim", [1, 2, 3, 5])
@@ -102,15 +89,11 @@ def test_repr_is_readable_and_short():
 # --- bad input -----------------------------------------------------------------
 
 
-def test_symmetrize_takes_the_mean_over_permutations():
+def test_symmetrize_takes_the_mean_over_permutations_and_rounding_is_symmetric():
     array = np.arange(8.0).reshape(2, 2, 2)
     mean = sum(array.transpose(axes) for axes in itertools.permutations(range(3))) / 6
     np.testing.assert_allclose(SymmetricTensor.from_dense(array, symmetrize=True).to_dense(), mean)
-
-
-def test_rounding_is_not_asymmetry():
-    dense = random_tensor(4, 3).to_dense()
-    assert SymmetricTensor.from_dense(dense.astype(np.float32)).order == 3
+    assert SymmetricTensor.from_dense(random_tensor(4, 3).to_dense().astype(np.float32)).order == 3
 
 
 @pytest.mark.parametrize(
@@ -118,15 +101,11 @@ def test_rounding_is_not_asymmetry():
     [
         (lambda T: SymmetricTensor.from_dense(np.arange(8.0).reshape(2, 2, 2)), ValueError, "not symmetric"),
         (lambda T: SymmetricTensor.from_dense(np.zeros((2, 3, 2))), ValueError, "all sides equal"),
-        (lambda T: SymmetricTensor.from_dense(np.float64(3)), ValueError, "all sides equal"),
-        (lambda T: SymmetricTensor.from_dense(np.zeros((0, 0))), ValueError, "all sides equal"),
         (lambda T: SymmetricTensor.from_dense(np.full((2, 2), np.inf)), ValueError, "NaN or infinity"),
         (lambda T: SymmetricTensor.from_dense([[1.0, 2.0], [2.0]]), ValueError, "different lengths"),
-        (lambda T: SymmetricTensor.from_dense([["a", "b"], ["b", "a"]]), TypeError, "numbers"),
         (lambda T: SymmetricTensor.from_dense(np.array([[object()]])), TypeError, "numbers"),
         (lambda T: SymmetricTensor(3, 2, [1, 2, 3]), ValueError, "has 4 coefficients"),
         (lambda T: SymmetricTensor(0, 2, [1]), ValueError, "order must be at least 1"),
-        (lambda T: SymmetricTensor(3, 0, []), ValueError, "dim must be at least 1"),
         (lambda T: SymmetricTensor(3.5, 2, [1]), TypeError, "an integer"),
         (lambda T: SymmetricTensor(2, 2, [1, np.nan, 2]), ValueError, "NaN"),
         (lambda T: SymmetricTensor.from_waring([1, 2], [[1, 2]], 3), ValueError, "shape"),
@@ -138,10 +117,8 @@ def test_rounding_is_not_asymmetry():
         (lambda T: T + 1, TypeError, "unsupported"),
         (lambda T: T / 0, ZeroDivisionError, "zero"),
         (lambda T: apolar_product(T, np.ones((3, 3, 3))), TypeError, "SymmetricTensor"),
-        (lambda T: apolar_product(T, random_tensor(2, 2)), ValueError, "differ in shape"),
         (lambda T: hankel(np.ones((2, 2)), 1), TypeError, "SymmetricTensor"),
         (lambda T: hankel(T, 4), ValueError, "at most the order 3"),
-        (lambda T: hankel(T, -1), ValueError, "at least 0"),
     ],
 )
 def test_wrong_input_is_refused(call, error, message):

@@ -314,6 +314,16 @@ def take_rows(values: Any, positions: Any) -> Any:
     return namespace(values).take(values, to_device_of(positions, values), axis=0)
 
 
+def row_squares(block: Any) -> Any:
+    """Return the squared norm of each row."""
+    if sparse.issparse(block):
+        return np.asarray(block.multiply(block).sum(axis=1)).ravel()
+    if isinstance(block, np.ndarray):
+        return np.einsum("ij,ij->i", block, block)
+    # This needs no temporary array of squares.
+    return namespace(block).linalg.vector_norm(block, axis=1) ** 2
+
+
 def take_both(values: Any, weights: Any, positions: Any) -> tuple[Any, Any]:
     """Return the rows of an array at some positions, and their weights or None."""
     return take_rows(values, positions), None if weights is None else take_rows(weights, positions)

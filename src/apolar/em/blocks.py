@@ -17,9 +17,9 @@ from apolar._core.compiled import RowMap, RowResults
 from apolar._core.constants import MIN_LOGIT
 from apolar._core.namespaces import as_float64, is_device_array, namespace, to_device_of, to_numpy, total
 from apolar.data import Scratch, thread_scratch
+from apolar.data.chunks import row_squares
 from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
-from apolar.moments.sums import row_squares
 
 
 class Block(ABC):

@@ -89,7 +89,7 @@ class Problem(RowSamples):
             check_scale(scale, rows.names, float(np.max(measurement)))
             self.n_rows, self.weight, self.scale = scale.n_rows, scale.weight, scale
             whitening = whitening_of(scale, family)
-            if scale.is_incomplete:
+            if scale.counts is not None:
                 rows, available_covariance = rows.on_host(), scale.covariance
         else:
             self.n_rows, self.weight = rows.count()

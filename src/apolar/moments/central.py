@@ -10,8 +10,6 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.tensor import SymmetricTensor
 
-__all__ = ["CentralMoments"]
-
 
 @dataclass(frozen=True, eq=False)
 class CentralMoments:

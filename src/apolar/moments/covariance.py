@@ -12,19 +12,8 @@ from apolar._core.arrays import Array, leading_eigenvectors
 from apolar._core.namespaces import DeviceCopies
 from apolar.data import Rows, on_checked
 from apolar.exceptions import ColumnError
-from apolar.moments import device_sums
-from apolar.moments.sums import (
-    KERNEL_COLUMNS,
-    Centre,
-    on_host,
-    second_sums,
-    shift_rows,
-    weighted_sums,
-)
+from apolar.moments.sums import PowerSums, block_mean, centre_rows, weighted_sums
 
-# Sums about zero lose digits in proportion to the squared ratio of mean to standard deviation: above this
-# ratio, the mean is subtracted first.
-MAX_SQUARED_RATIO = 1e4
 # A column whose deviation is below this fraction of its mean is constant up to rounding.
 ROUNDING = 1e-14
 # Covariances of rows with missing values are computed for at most this many columns; of more, only variances.
@@ -64,11 +53,6 @@ class RowMoments:
     covariance: Array | None = None
     counts: Array | None = None
 
-    @property
-    def is_incomplete(self) -> bool:
-        """Whether values are missing."""
-        return self.counts is not None
-
     def divided(self, units: Array) -> RowMoments:
         """Return the moments of the rows with each column divided by its unit."""
         covariance = None if self.covariance is None else self.covariance / units / units[:, None]
@@ -92,90 +76,60 @@ def row_moments(
         Whether values may be missing. A column without any value is refused. In sparse rows no value can be
         missing.
     """
-    shift = _shift(rows, allows_missing)
-    weight, n_rows, first, second = device_sums.sum_rows(
-        rows,
-        functools.partial(second_sums, shift=shift, is_full=has_covariance),
-        n_threads,
-        is_compiled=not has_covariance or rows.n_features <= KERNEL_COLUMNS,
-        allows_missing=allows_missing,
-    )
+    # Sums about zero lose digits where columns are far from it. Wide sparse rows minus a mean would be dense.
+    centre = np.zeros(rows.n_features)
+    if not rows.is_wide:
+        first_mean = rows.first(on_checked(block_mean, allows_missing=allows_missing))
+        centre = np.where(np.isfinite(first_mean), first_mean, 0.0)
+    sums = PowerSums(DeviceCopies(centre), "full" if has_covariance else "diag")
+    weight, n_rows, first, second = sums.of_rows(rows, n_threads, allows_missing=allows_missing)
     offset = first / weight
     # Sums that overflow both ways are NaN, too.
     if allows_missing and not rows.is_sparse and np.any(np.isnan(offset)):
         return _observed_moments(rows.on_host(), n_threads)
-    mean = offset if shift is None else shift.values + offset
     covariance = second / weight - np.outer(offset, offset) if has_covariance else None
     variances = second / weight - offset**2 if covariance is None else np.diag(covariance)
-    return RowMoments(float(weight), int(n_rows), mean, variances, covariance)
-
-
-# --- rows far from zero -----------------------------------------------------------------------------
-
-
-def _shift(rows: Rows, allows_missing: bool) -> DeviceCopies | None:
-    """Return the mean of the first block if a column is so far from zero that sums about zero lose digits."""
-    if rows.is_wide:
-        return None
-
-    def sums(block: Any, weights: Any) -> list[Any]:
-        return on_host(second_sums(block, weights, shift=None, is_full=False) or ())
-
-    weight, _, first, squares = rows.first(on_checked(sums, allows_missing=allows_missing))
-    mean = first / weight
-    variances = np.maximum(squares / weight - mean**2, 0.0)
-    return DeviceCopies(mean) if np.any(mean**2 > MAX_SQUARED_RATIO * variances) else None
-
-
-def centre_of(rows: Rows, mean: Array, variance: float) -> Centre:
-    """Return the mean as the centre of rows of that total variance.
-
-    Sparse rows of many columns are not shifted: they would become dense.
-    """
-    if rows.is_wide or not float(mean @ mean) > MAX_SQUARED_RATIO * variance:
-        return Centre(None, DeviceCopies(mean))
-    return Centre(DeviceCopies(mean), DeviceCopies(np.zeros_like(mean)))
+    return RowMoments(float(weight), int(n_rows), centre + offset, variances, covariance)
 
 
 # --- rows with missing values -------------------------------------------------------------------------
 
 
 def _observed_moments(rows: Rows, n_threads: int) -> RowMoments:
-    """Return the moments of the values that are there, by two passes; refuse a column without any."""
-    n_features = rows.n_features
-    is_full = n_features <= MAX_INCOMPLETE_COLUMNS
+    """Return the moments of the values that are there; refuse a column without any."""
+    is_full = rows.n_features <= MAX_INCOMPLETE_COLUMNS
 
-    def first_sums(block: Array, weights: Any) -> tuple[Any, ...]:
+    def first_mean(block: Array, _: Any) -> Array:
+        seen = ~np.isnan(block)
+        return np.asarray(np.where(seen, block, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1))
+
+    centre = rows.first(on_checked(first_mean, allows_missing=True))
+
+    def products(block: Array, weights: Any) -> tuple[Any, ...]:
+        """Return sums over the rows in which a column, or both columns of a pair, are observed."""
         w, seen = np.ones(len(block)) if weights is None else weights, ~np.isnan(block)
-        return w.sum(), len(block), w @ seen, w @ np.where(seen, block, 0.0)
+        x, ones = np.where(seen, block - centre, 0.0), seen.astype(np.float64)
+        if not is_full:
+            return w.sum(), len(block), w @ ones, w @ x, w @ x**2
+        weighted = w[:, None] * x
+        return w.sum(), len(block), (w[:, None] * ones).T @ ones, weighted.T @ ones, weighted.T @ x
 
-    weight, n_rows, counts, first = rows.reduce(on_checked(first_sums, allows_missing=True), n_threads)
+    sums = rows.reduce(on_checked(products, allows_missing=True), n_threads)
+    weight, n_rows, pairs, first, second = sums
+    n_pairs = np.maximum(pairs, np.finfo(float).tiny)
+    # The means of the first column of each pair, where both are observed; zero where they never are.
+    means = first / n_pairs
+    covariance = second / n_pairs - means * means.T
+    counts, offset, variances = pairs, means, covariance
+    if is_full:
+        counts, offset, variances = np.diag(pairs), np.diag(means), np.diag(covariance)
     if np.any(counts == 0):
         error = ColumnError(
             int(np.argmin(counts)), "of X has no observed value: leave it out, or give it some."
         )
         raise error if rows.names is None else error.with_name(rows.names)
-    mean = first / counts
-
-    def products(block: Array, weights: Any) -> tuple[Any, ...]:
-        w, seen = np.ones((len(block), 1)) if weights is None else weights[:, None], ~np.isnan(block)
-        x, ones = np.where(seen, block - mean, 0.0), seen.astype(np.float64)
-        weighted = w * x
-        if not is_full:
-            return ((weighted * x).sum(axis=0),)
-        return (w * ones).T @ ones, weighted.T @ ones, weighted.T @ x
-
-    *of_pairs, squares = rows.reduce(on_checked(products, allows_missing=True), n_threads)
-    if not is_full:
-        variances = squares / counts
-        return RowMoments(float(weight), int(n_rows), mean, variances, np.diag(variances), counts)
-    # The weights of the rows in which both columns are observed, and the means of the first of them there.
-    pairs, of_first = of_pairs
-    n_pairs = np.where(pairs > 0, pairs, 1.0)
-    variances, means = np.diag(squares) / counts, of_first / n_pairs
-    covariance = np.where(pairs > 0, squares / n_pairs - means * means.T, 0.0)
-    positive = _nearest_positive(covariance, variances)
-    return RowMoments(float(weight), int(n_rows), mean, variances, positive, counts)
+    positive = _nearest_positive(covariance, variances) if is_full else np.diag(variances)
+    return RowMoments(float(weight), int(n_rows), centre + offset, variances, positive, counts)
 
 
 def _nearest_positive(covariance: Array, variances: Array) -> Array:
@@ -199,7 +153,6 @@ def _nearest_positive(covariance: Array, variances: Array) -> Array:
 def leading_directions(
     rows: Rows,
     mean: Array,
-    variance: float,
     weight: float,
     n_signal: int,
     rng: np.random.Generator,
@@ -211,8 +164,6 @@ def leading_directions(
     rows : Rows
         Rereadable.
     mean : ndarray, shape (n_features,)
-    variance : float
-        The sum of the variances of the columns.
     weight : float
         The total weight of the rows.
     n_signal : int
@@ -225,20 +176,20 @@ def leading_directions(
         Largest first; `n_signal` of them, and some less accurate ones.
     eigenvectors : ndarray, shape (n_features, n_signal)
     """
-    centre = centre_of(rows, mean, variance)
-    offset = centre.offset.values
+    centre = DeviceCopies(mean)
 
     def product(basis: Array) -> Array:
-        directions, offsets = DeviceCopies(basis), DeviceCopies(offset @ basis)
+        directions, offsets = DeviceCopies(basis), mean @ basis
 
-        def sums(block: Any, weights: Any) -> tuple[Any, Any]:
-            x = shift_rows(block, centre.shift)
-            y = x @ directions.to_device_of(x) - offsets.to_device_of(x)
+        def sums(block: Any, weights: Any) -> tuple[Any]:
+            x, offset = centre_rows(block, centre)
+            y = x @ directions.to_device_of(x)
+            y = y if offset is None else y - offsets
             weighted = y if weights is None else weights[:, None] * y
-            return x.T @ weighted, weighted_sums(weighted)
+            products = x.T @ weighted
+            return (products if offset is None else products - np.outer(offset, weighted_sums(weighted)),)
 
         working = functools.partial(Rows.chunk_rows, n_working=basis.shape[1])
-        found, of_coordinates = rows.reduce(on_checked(sums), chunk_rows=working)
-        return np.asarray((found - np.outer(offset, of_coordinates)) / weight)
+        return np.asarray(rows.reduce(on_checked(sums), chunk_rows=working)[0] / weight)
 
     return leading_eigenvectors(product, rows.n_features, n_signal, rng)

@@ -1,14 +1,7 @@
-"""Sums over rows: as they are stored, by the compiled extension or a Triton kernel, or in checked blocks.
-
-A kernel of an NVIDIA GPU reads rows once, and checks them as it sums. Without Triton, or for more columns,
-the statistics compute the same from checked blocks.
-"""
+"""Sums of powers of rows on NVIDIA GPUs, by kernels that read rows as they are stored, once."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,9 +9,6 @@ import numpy as np
 from apolar._core import gpu
 from apolar._core.arrays import Array
 from apolar._core.namespaces import namespace, total
-from apolar.data import Chunk, Rows, on_checked
-from apolar.data.chunks import check_weights
-from apolar.data.rows import add_up
 from apolar.tensor.monomials import monomial_variables
 
 # The most columns, and the most directions of third moments: for more, matrix products are as fast.
@@ -26,129 +16,46 @@ FUSED_COLUMNS = 64
 FUSED_DIRECTIONS = 16
 
 
-@dataclass(frozen=True, eq=False)
-class StoredBlock:
-    """Rows as they are stored on a GPU, not checked yet.
+def second_sums(values: Any, weights: Any, centre: Array, *, is_full: bool) -> tuple[Any, ...]:
+    """Return the weighted sums of 1, z, and z z^t or the squares of z, with z the rows minus the centre.
 
-    Attributes
+    Parameters
     ----------
     values : torch.Tensor or cupy.ndarray, shape (n, n_features)
-    """
-
-    values: Any
-
-    def count(self, weights: Any) -> tuple[Any, Any]:
-        """Return the sum of the weights, and the number of rows with weight."""
-        if weights is None:
-            n_rows = self.values.shape[0]
-            return n_rows, n_rows
-        return total(weights), total(namespace(weights).astype(weights > 0, weights.dtype))
-
-
-def sum_rows(
-    rows: Rows,
-    statistic: Callable[..., Any],
-    n_threads: int = 1,
-    *,
-    is_compiled: bool = False,
-    n_working: int = 0,
-    n_directions: int = 0,
-    **checks: bool,
-) -> list[Any]:
-    """Return the sums of a statistic over rows: by one call where a kernel reads all of them, or by blocks.
-
-    Parameters
-    ----------
-    rows : Rows
-    statistic : callable
-        Takes a block, which may be a `StoredBlock`, its weights, and the number of threads that may work on
-        it. It returns a tuple, or None for a `StoredBlock` that has to be checked.
-    n_threads : int, default=1
-    is_compiled : bool, default=False
-        Whether the compiled extension computes the statistic for so many columns.
-    n_working : int, default=0
-        The number of values of working memory per row.
-    n_directions : int, default=0
-        The number of directions of third moments, if the statistic has any.
-    **checks : bool
-        Options of `Chunk.check`.
-
-    Returns
-    -------
-    sums : list
-    """
-    if is_compiled and rows.is_one_array:
-        sums = rows.reduce(
-            lambda chunk: statistic(chunk.values, _weights_of(chunk), n_threads), chunk_rows=rows.n_rows
-        )
-        # Where they are not finite, a value is looked for that is not: that of a row of weight zero is no
-        # error.
-        if all(np.all(np.isfinite(value)) for value in sums):
-            return sums
-    of_checked = on_checked(statistic, **checks)
-    chunk_rows = functools.partial(Rows.chunk_rows, n_working=n_working)
-    template = rows.device_template
-    if not is_fused(template, rows.n_features, n_directions) or not gpu.reads_dtype_of(template):
-        return rows.reduce(of_checked, n_threads, chunk_rows)
-    part_rows = chunk_rows(rows)
-
-    def of_stored(chunk: Chunk) -> Any:
-        if chunk.values.shape[1] != chunk.n_features or not gpu.reads_dtype_of(chunk.values):
-            return of_checked(chunk)
-        weights = _weights_of(chunk)
-        if weights is not None and not bool(namespace(weights).any(weights > 0)):
-            return None
-        sums = statistic(StoredBlock(chunk.values), weights)
-        return sums or add_up(of_checked(part) for part in chunk.parts(part_rows))
-
-    return rows.reduce(of_stored, n_threads, gpu.MAX_ROWS)
-
-
-def _weights_of(chunk: Chunk) -> Any:
-    return check_weights(chunk.weights, chunk.values, chunk.first_row)
-
-
-def second_sums(
-    block: StoredBlock, weights: Any, shift: Array | None, *, is_full: bool
-) -> tuple[Any, ...] | None:
-    """Return the weighted sums of 1, x, and x x^t or the squares of x, with x the rows minus the shift.
-
-    Parameters
-    ----------
-    block : StoredBlock
+        Not checked.
     weights : array or None, shape (n,)
-    shift : ndarray, shape (n_features,), or None
+    centre : ndarray, shape (n_features,)
     is_full : bool
-        Whether to sum x x^t, or only its diagonal.
+        Whether to sum z z^t, or only its diagonal.
 
     Returns
     -------
-    sums : tuple, or None
-        The sum of the weights, the number of rows with weight, and the sums, on the host; None if one is not
-        finite.
+    sums : tuple
+        The sum of the weights, the number of rows with weight, and the sums, on the host.
     """
-    n_columns = block.values.shape[1]
+    n_rows, n_columns = values.shape
     columns = gpu.power_of_two_above(n_columns, gpu.MIN_INNER)
-    centre = gpu.pad(np.zeros(n_columns) if shift is None else shift, columns)
     n_sums = columns + (columns * columns if is_full else columns)
     grid = gpu.Grid(32, 1, 16) if is_full and columns <= 32 else gpu.Grid(64, 2, 16)
+    parameters = [gpu.pad(centre, columns)]
     sums = _launch_sums(
-        _kernels()[0], grid, block, weights, [centre], n_sums, PADDED=columns, IS_FULL=is_full
+        _kernels()[0], grid, values, weights, parameters, n_sums, PADDED=columns, IS_FULL=is_full
     )
-    if not np.all(np.isfinite(sums)):
-        return None
     first, second = sums[:n_columns], sums[columns:]
     if is_full:
         second = second.reshape(columns, columns)[:, :n_columns]
-    return (*block.count(weights), first, second[:n_columns])
+    weight: Any = n_rows
+    if weights is not None:
+        weight, n_rows = total(weights), total(namespace(weights).astype(weights > 0, weights.dtype))
+    return weight, n_rows, first, second[:n_columns]
 
 
-def third_sums(block: StoredBlock, weights: Any, centre: Array, basis: Array) -> tuple[Array, Array]:
+def third_sums(values: Any, weights: Any, centre: Array, basis: Array) -> tuple[Array, Array]:
     """Return the weighted sums of |z|^2 y and of y y y, with z the rows minus the centre, and y = z basis.
 
     Parameters
     ----------
-    block : StoredBlock
+    values : torch.Tensor or cupy.ndarray, shape (n, n_features)
     weights : array or None, shape (n,)
     centre : ndarray, shape (n_features,)
     basis : ndarray, shape (n_features, n_directions)
@@ -166,7 +73,7 @@ def third_sums(block: StoredBlock, weights: Any, centre: Array, basis: Array) ->
     sums = _launch_sums(
         _kernels()[1],
         grid,
-        block,
+        values,
         weights,
         parameters,
         directions + directions**3,
@@ -187,16 +94,16 @@ def _kernels() -> tuple[Any, Any]:
 def _launch_sums(
     kernel: Any,
     grid: gpu.Grid,
-    block: StoredBlock,
+    values: Any,
     weights: Any,
     parameters: list[Array],
     n_sums: int,
     **sizes: Any,
 ) -> Array:
     """Return the sums of a kernel over all programs, shape (n_sums,), on the host."""
-    values = gpu.tensor_of(block.values)
-    sums = gpu.empty(values, grid.n_programs(values), n_sums)
-    gpu.launch(kernel, grid, values, weights, parameters, [sums], **sizes)
+    tensor = gpu.tensor_of(values)
+    sums = gpu.empty(tensor, grid.n_programs(tensor), n_sums)
+    gpu.launch(kernel, grid, tensor, weights, parameters, [sums], **sizes)
     return np.asarray(sums.sum(dim=0).cpu())
 
 
@@ -218,7 +125,6 @@ def _trial(device: Any) -> bool:
     import torch
 
     rows = torch.ones((8, 2), dtype=torch.float64, device=device)
-    block = StoredBlock(rows)
-    second = second_sums(block, None, None, is_full=True)
-    _, third = third_sums(block, None, np.zeros(2), np.eye(2))
-    return second is not None and bool(np.all(second[3] == 8)) and bool(np.all(third == 8))
+    second = second_sums(rows, None, np.zeros(2), is_full=True)[3]
+    _, third = third_sums(rows, None, np.zeros(2), np.eye(2))
+    return bool(np.all(second == 8)) and bool(np.all(third == 8))

@@ -15,12 +15,11 @@ from apolar._core.namespaces import DeviceCopies
 from apolar.data import Rows, open_rows
 from apolar.data.chunks import as_counts, counted_rows
 from apolar.data.rows import DENSE_COLUMNS
-from apolar.moments import device_sums
 from apolar.moments.central import CentralMoments
-from apolar.moments.covariance import RowMoments, centre_of, leading_directions, row_moments
+from apolar.moments.covariance import RowMoments, leading_directions, row_moments
 from apolar.moments.sketch import central_moments, summary_moments
-from apolar.moments.sums import KERNEL_COLUMNS, check_scale, on_host, power_moments
-from apolar.tensor import SymmetricTensor, n_monomials
+from apolar.moments.sums import PowerSums, check_scale
+from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import exponents
 
 # With components of different variances, the eigenvalues of the noise spread as if there were this many times
@@ -110,14 +109,14 @@ def signal_moments(
 
 
 def check_spread(
-    n_components: int, n_rows: float, total_variance: float, mean_variance: float, size: float
+    n_components: int, n_rows: float, mean: Array, total_variance: float, mean_variance: float
 ) -> None:
-    """Raise ValueError for rows that are all equal, too few, or without noise.
-
-    `size` is the mean squared norm of the rows: a variance far below it is rounding.
-    """
+    """Raise ValueError for rows that are all equal, too few, or without noise."""
+    with np.errstate(over="ignore"):
+        size = total_variance + float(mean @ mean)
     if n_rows < n_components:
         raise ValueError(f"{n_components} components need at least as many rows; there are {n_rows:g}.")
+    # A variance far below the mean squared norm of the rows is rounding.
     if not total_variance > 1e-29 * size:
         raise ValueError("All rows are equal: there is nothing to tell components apart.")
     if not mean_variance > 1e-14 * total_variance:
@@ -126,12 +125,6 @@ def check_spread(
                 f"{n_rows:g} rows are too few for {n_components} components: they leave no noise."
             )
         raise ValueError(NO_NOISE)
-
-
-def _mean_square(variance: float, mean: Array) -> float:
-    """Return the mean squared norm of the rows; infinity if it overflows."""
-    with np.errstate(over="ignore"):
-        return variance + float(mean @ mean)
 
 
 def check_components(n_components: int, n_features: int) -> None:
@@ -175,7 +168,7 @@ def _without_noise(
     n_signal = basis.shape[1]
     n_noise = len(mean) - n_signal
     mean_variance = (variance - float(spectrum[:n_signal].sum())) / n_noise
-    check_spread(n_signal + 1, n_rows, variance, mean_variance, _mean_square(variance, mean))
+    check_spread(n_signal + 1, n_rows, mean, variance, mean_variance)
     noise_times, third = np.zeros(n_signal), None
     if n_signal:
         square_times, raw = third_moments()
@@ -216,33 +209,16 @@ def _from_rows(
         values, vectors = np.linalg.eigh(known.covariance)
         spectrum, basis = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :n_signal])
     else:
-        check_spread(n_signal + 1, known.n_rows, variance, variance, _mean_square(variance, mean))
-        spectrum, basis = leading_directions(rows, mean, variance, weight, n_signal, rng)
+        check_spread(n_signal + 1, known.n_rows, mean, variance, variance)
+        spectrum, basis = leading_directions(rows, mean, weight, n_signal, rng)
         if basis.shape[1] < n_signal:
             raise ValueError(NO_NOISE)
 
-    centre, directions = centre_of(rows, mean, variance), DeviceCopies(basis.T)
-
-    def sums(block: Any, weights: Any, n_threads: int = 1) -> tuple[Any, Any]:
-        """Return the weighted sums of |z|^2 y and of y y y (compact)."""
-        if isinstance(block, device_sums.StoredBlock):
-            return device_sums.third_sums(block, weights, centre.values, basis)
-        moments = power_moments(block, weights, n_threads, centre=centre, directions=directions)
-        square_times, third = on_host([moments[0], *moments[1]])
-        return square_times @ basis, third
-
     def third_moments() -> tuple[Array, SymmetricTensor]:
-        square_times, third = device_sums.sum_rows(
-            rows,
-            sums,
-            n_threads,
-            is_compiled=rows.n_features <= KERNEL_COLUMNS,
-            n_working=n_monomials(n_signal, 2),
-            n_directions=n_signal,
-            # The pass for the covariance has checked that they are.
-            is_finite=True,
-        )
-        return square_times / weight, SymmetricTensor(3, n_signal, third / weight)
+        sums = PowerSums(DeviceCopies(mean), None, 3, DeviceCopies(basis.T))
+        # The pass for the covariance has checked that they are finite.
+        square_times, third = sums.of_rows(rows, n_threads, is_finite=True)
+        return square_times @ basis / weight, SymmetricTensor(3, n_signal, third / weight)
 
     return _without_noise(n_rows, mean, variance, spectrum, basis, third_moments)
 

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from apolar._core import compiled
-from apolar._core.arrays import Array, frozen
+from apolar._core.arrays import Array
+from apolar._core.gpu import MAX_ROWS, reads_dtype_of
 from apolar._core.namespaces import (
     DeviceCopies,
     is_device_array,
     namespace,
     to_numpy,
     total,
-    write,
 )
-from apolar.data import Rows, Scratch, on_checked, thread_scratch
-from apolar.data.chunks import take_rows
+from apolar.data import Chunk, Rows, on_checked, thread_scratch
+from apolar.data.chunks import check_weights, row_squares
+from apolar.data.rows import DENSE_COLUMNS, add_up
 from apolar.moments import device_sums
 from apolar.tensor import SymmetricTensor, n_monomials
-from apolar.tensor.monomials import product_positions
+from apolar.tensor.monomials import dense_positions, power_sums
 
 # The most columns for which the compiled extension is faster than BLAS.
 KERNEL_COLUMNS = 128
@@ -108,8 +108,7 @@ class MomentSums:
     @property
     def is_finite(self) -> bool:
         """Whether all sums are finite."""
-        sums: tuple[Any, ...] = (self.first, self.second, self.square_times, *self.powers)
-        return all(bool(np.all(np.isfinite(value))) for value in (self.weight, *sums))
+        return _are_finite((self.weight, self.first, self.second, self.square_times, *self.powers))
 
     def about(self, centre: Array) -> MomentSums:
         """Return the sums about another centre."""
@@ -118,24 +117,16 @@ class MomentSums:
         first = self.first + self.weight * d
         second = self.second + np.outer(first, d) + np.outer(d, self.first)
         square_times = self.square_times + 2 * self.second @ d + (d @ d) * self.first + np.trace(second) * d
-        a, s1, s2 = d, self.first, self.second
-        if self.frame is not None:
-            a, s1, s2 = self.frame.T @ d, self.frame.T @ s1, self.frame.T @ s2 @ self.frame
-        powers = _shift_powers(a, self.weight, s1, s2, self.powers)
+        frame = np.eye(len(d)) if self.frame is None else self.frame
+        dim, order = frame.shape[1], 2 + len(self.powers)
+        products = (frame.T @ self.second @ frame)[np.triu_indices(dim)]
+        # All sums together are those of powers of (1, y), and (1, y + shift) is a linear map of (1, y).
+        compact = np.concatenate([[self.weight], frame.T @ self.first, products, *self.powers])
+        matrix = np.eye(dim + 1)
+        matrix[0, 1:] = frame.T @ d
+        shifted = SymmetricTensor(order, dim + 1, compact).change_variables(matrix).coefficients
+        powers = tuple(np.split(shifted, [n_monomials(dim + 1, degree) for degree in range(2, order)])[1:])
         return MomentSums(centre, self.frame, self.n_rows, self.weight, first, second, square_times, powers)
-
-
-def _shift_powers(
-    shift: Array, weight: float, first: Array, second: Array, powers: tuple[Array, ...]
-) -> tuple[Array, ...]:
-    """Return the compact sums of powers of z + shift, of order three and above, from those of z."""
-    dim, order = len(shift), 2 + len(powers)
-    # All sums together are those of powers of (1, z), and (1, z + shift) is a linear map of (1, z).
-    compact = np.concatenate([[weight], first, second[np.triu_indices(dim)], *powers])
-    matrix = np.eye(dim + 1)
-    matrix[0, 1:] = shift
-    shifted = SymmetricTensor(order, dim + 1, compact).change_variables(matrix).coefficients
-    return tuple(np.split(shifted, [n_monomials(dim + 1, degree) for degree in range(2, order)])[1:])
 
 
 def sum_moments(
@@ -145,145 +136,190 @@ def sum_moments(
 
     Chunks of distributed rows are summed about their own means: a partition is not computed twice.
     """
-    if centre is None and not rows.is_distributed:
-        centre = rows.first(on_checked(_block_mean))
+    has_own_centres = centre is None and rows.is_distributed
+    if centre is None:
+        centre = np.zeros(rows.n_features) if has_own_centres else rows.first(on_checked(block_mean))
     directions = None if frame is None else DeviceCopies(frame.T)
+    common = PowerSums(DeviceCopies(centre), "full", order, directions)
 
     def sums(block: Any, weights: Any) -> tuple[MomentSums]:
         dense = block.toarray() if sparse.issparse(block) else block
-        about = _block_mean(dense, weights) if centre is None else centre
-        shifted = Centre(DeviceCopies(about), DeviceCopies(np.zeros_like(about)))
-        lower = second_sums(dense, weights, shift=shifted.shift, is_full=True)
-        higher, powers = power_moments(dense, weights, centre=shifted, directions=directions, order=order)
-        weight, n_rows, first, second, square_times, *powers = on_host((*(lower or ()), higher, *powers))
-        known = first, second, square_times, tuple(powers)
-        return (MomentSums(about, frame, int(n_rows), float(weight), *known),)
+        powers = common
+        if has_own_centres:
+            powers = replace(common, centre=DeviceCopies(block_mean(dense, weights)))
+        weight, n_rows, first, second, square_times, *higher = on_host(powers(dense, weights))
+        known = first, second, square_times, tuple(higher)
+        return (MomentSums(powers.centre.values, frame, int(n_rows), float(weight), *known),)
 
-    n_frame = rows.n_features if frame is None else frame.shape[1]
-    n_working = sum(n_monomials(n_frame, degree) for degree in range(2, (order + 3) // 2))
-    chunk_rows = functools.partial(Rows.chunk_rows, n_working=n_working)
-    return rows.reduce(on_checked(sums), n_threads, chunk_rows)[0]
+    return rows.reduce(on_checked(sums), n_threads, common.chunk_rows)[0]
 
 
-def _block_mean(block: Any, weights: Any) -> Array:
+def block_mean(block: Any, weights: Any) -> Array:
     """Return the weighted mean of a block, on the host."""
     first, weight = on_host([weighted_sums(block, weights), total_weight(block, weights)])
     return np.asarray(first / float(weight))
 
 
-# --- sums over a block: by the compiled extension, on a GPU, or by any library ----------------------------
+# --- the one statistic of rows ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Centre:
-    """The origin of powers of rows: z = x - offset, with x the rows minus the shift.
+class PowerSums:
+    """Weighted sums over rows of powers of z = x - centre, and of y, the coordinates of z in some directions.
+
+    They are computed by the compiled extension, by kernels of a GPU, or by any array library. Called with a
+    block and its weights, it returns a tuple, of which each half is left out if it is not asked for:
+
+    - the sum of the weights, the number of rows, and the sums of z, and of z z^t or the squares of z;
+    - the sums of |z|^2 z, and of y y y and higher powers (compact).
 
     Attributes
     ----------
-    shift : DeviceCopies, shape (n_features,), or None
-        Subtracted before the arithmetic, where the mean is so far from zero that sums about zero lose digits.
-    offset : DeviceCopies, shape (n_features,)
+    centre : DeviceCopies, shape (n_features,)
+    second : {"full", "diag"} or None
+        Which second powers to sum; None leaves out the first half. Of sparse rows of many columns they are
+        those about zero, which has to be the centre.
+    order : int, default=2
+        The highest power; 2 leaves out the second half.
+    directions : DeviceCopies, shape (n_directions, n_features), or None
+        Orthonormal; None for all coordinates.
     """
 
-    shift: DeviceCopies | None
-    offset: DeviceCopies
+    centre: DeviceCopies
+    second: str | None
+    order: int = 2
+    directions: DeviceCopies | None = None
 
-    @property
-    def values(self) -> Array:
-        """The origin, shape (n_features,)."""
-        return self.offset.values if self.shift is None else self.shift.values + self.offset.values
+    def of_rows(self, rows: Rows, n_threads: int = 1, **checks: bool) -> list[Any]:
+        """Return the sums over rows: as they are stored where a kernel reads them, or in checked blocks.
+
+        Parameters
+        ----------
+        rows : Rows
+        n_threads : int, default=1
+        **checks : bool
+            Options of `Chunk.check`.
+        """
+        if rows.is_one_array and self._is_compiled(rows.n_features):
+            sums = rows.reduce(
+                lambda chunk: self._by_extension(chunk.values, _weights_of(chunk), n_threads),
+                chunk_rows=rows.n_rows,
+            )
+            # Where they are not finite, a value is looked for that is not: that of a row of weight zero is
+            # no error.
+            if _are_finite(sums):
+                return sums
+        of_checked, template = on_checked(self, **checks), rows.device_template
+        n_directions = 0 if self.directions is None else len(self.directions.values)
+        if not device_sums.is_fused(template, rows.n_features, n_directions) or not reads_dtype_of(template):
+            return rows.reduce(of_checked, n_threads, self.chunk_rows)
+        part_rows = self.chunk_rows(rows)
+
+        def of_stored(chunk: Chunk) -> Any:
+            if chunk.values.shape[1] != chunk.n_features or not reads_dtype_of(chunk.values):
+                return of_checked(chunk)
+            weights = _weights_of(chunk)
+            if weights is not None and not bool(namespace(weights).any(weights > 0)):
+                return None
+            sums = self._on_gpu(chunk.values, weights)
+            return sums if _are_finite(sums) else add_up(map(of_checked, chunk.parts(part_rows)))
+
+        return rows.reduce(of_stored, n_threads, MAX_ROWS)
+
+    def chunk_rows(self, rows: Rows) -> int:
+        """Return the number of rows of a chunk."""
+        dim = rows.n_features if self.directions is None else len(self.directions.values)
+        products = sum(n_monomials(dim, degree) for degree in range(2, (self.order + 3) // 2))
+        return rows.chunk_rows(products if rows.is_wide else max(products, rows.n_features))
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def __call__(self, block: Any, weights: Any) -> tuple[Any, ...]:
+        """Return the sums over a block of checked rows."""
+        is_compiled = self._is_compiled(block.shape[1]) and compiled.can_read(block)
+        known = self._by_extension(block, weights, 1) if is_compiled else ()
+        if is_compiled and self.order <= 3:
+            return known
+        x, offset = centre_rows(block, self.centre)
+        if self.second is not None and not is_compiled:
+            products = _products(x, weights) if self.second == "full" else weighted_sums(_squares(x), weights)
+            known = total_weight(x, weights), x.shape[0], weighted_sums(x, weights), products
+        if self.order < 3:
+            return known
+        y = x if self.directions is None else x @ self.directions.to_device_of(x).T
+        if self.directions is not None and offset is not None:
+            y = y - self.directions.values @ offset
+        if is_compiled:
+            return (*known, *power_sums(y, weights, range(4, self.order + 1)))
+        square_times = _square_times(x, offset, weights)
+        return (*known, square_times, *power_sums(y, weights, range(3, self.order + 1)))
+
+    def _is_compiled(self, n_columns: int) -> bool:
+        """Return whether the compiled extension computes these sums up to order three, and is fast."""
+        is_small = n_columns <= KERNEL_COLUMNS or (self.second == "diag" and self.order < 3)
+        return compiled.kernels is not None and is_small
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def _by_extension(self, values: Array, weights: Any, n_threads: int) -> tuple[Any, ...]:
+        n_columns, centre = values.shape[1], self.centre.values
+        sums: tuple[Any, ...] = ()
+        if self.second is not None:
+            kind = compiled.FULL if self.second == "full" else compiled.DIAGONAL
+            row_map = compiled.RowMap.of(centre)
+            (stats,) = compiled.stats_under(values, weights, row_map, None, kind, n_threads)
+            weight, first, second = np.split(stats, [1, 1 + n_columns])
+            second = second[dense_positions(n_columns, 2)] if self.second == "full" else second
+            n_rows = len(values) if weights is None else int(np.count_nonzero(weights))
+            sums = float(weight[0]), n_rows, first, second
+        if self.order < 3:
+            return sums
+        row_map = compiled.RowMap.of(centre, 1.0 if self.directions is None else self.directions.values.T)
+        return (*sums, *compiled.third_sums(values, weights, row_map, n_threads))
+
+    def _on_gpu(self, values: Any, weights: Any) -> tuple[Any, ...]:
+        """Return one of the halves, as kernels compute it."""
+        if self.directions is None:
+            is_full = self.second == "full"
+            return device_sums.second_sums(values, weights, self.centre.values, is_full=is_full)
+        basis = self.directions.values.T
+        square_times, third = device_sums.third_sums(values, weights, self.centre.values, basis)
+        # The kernel sums the part in the directions.
+        return basis @ square_times, third
 
 
-def shift_rows(block: Any, shift: DeviceCopies | None) -> Any:
-    """Return the rows minus the shift, dense; without a shift, the rows themselves."""
-    if shift is None:
-        return block
+def centre_rows(block: Any, centre: DeviceCopies) -> tuple[Any, Any]:
+    """Return rows and an offset, None for zero; the rows less the offset are those of a block less a centre.
+
+    Only sparse rows of many columns have an offset: they are not made dense.
+    """
+    if sparse.issparse(block) and block.shape[1] > DENSE_COLUMNS:
+        return block, centre.values
     dense = block.toarray() if sparse.issparse(block) else block
-    return thread_scratch().compute("subtract", "shifted", dense, shift.to_device_of(dense))
+    return thread_scratch().compute("subtract", "centred", dense, centre.to_device_of(dense)), None
 
 
-def has_kernel(block: Any, n_columns: int) -> bool:
-    """Return whether the compiled extension sums the powers of a block of rows."""
-    return compiled.kernels is not None and n_columns <= KERNEL_COLUMNS and compiled.can_read(block)
+def _weights_of(chunk: Chunk) -> Any:
+    return check_weights(chunk.weights, chunk.values, chunk.first_row)
 
 
-@np.errstate(over="ignore", invalid="ignore")
-def second_sums(
-    block: Any, weights: Any, n_threads: int = 1, *, shift: DeviceCopies | None, is_full: bool
-) -> tuple[Any, ...] | None:
-    """Return the weighted sums of 1, the number of rows, and sums of x, and of x x^t or of the squares of x.
-
-    Here x are the rows minus the shift, if there is one. None for a `StoredBlock` that has to be checked.
-    """
-    centre = None if shift is None else shift.values
-    if isinstance(block, device_sums.StoredBlock):
-        return device_sums.second_sums(block, weights, centre, is_full=is_full)
-    n_rows, n_columns = block.shape
-    if not has_kernel(block, n_columns if is_full else 0):
-        x = shift_rows(block, shift)
-        second = _products(x, weights) if is_full else weighted_sums(_squares(x), weights)
-        return total_weight(x, weights), n_rows, weighted_sums(x, weights), second
-    kind = compiled.FULL if is_full else compiled.DIAGONAL
-    row_map = compiled.RowMap(np.zeros(n_columns) if centre is None else centre, np.ones(n_columns))
-    (stats,) = compiled.stats_under(block, weights, row_map, None, kind, n_threads)
-    second = stats[1 + n_columns :]
-    if is_full:
-        products, upper = np.empty((n_columns, n_columns)), np.triu_indices(n_columns)
-        products[upper] = products.T[upper] = second
-        second = products
-    n_weighted = n_rows if weights is None else int(np.count_nonzero(weights))
-    return float(stats[0]), n_weighted, stats[1 : 1 + n_columns], second
+def _are_finite(sums: Sequence[Any]) -> bool:
+    return all(bool(np.all(np.isfinite(value))) for value in sums)
 
 
-@np.errstate(over="ignore", invalid="ignore")
-def power_moments(
-    block: Any,
-    weights: Any,
-    n_threads: int = 1,
-    *,
-    centre: Centre,
-    directions: DeviceCopies | None,
-    order: int = 3,
-) -> tuple[Any, list[Any]]:
-    """Return the weighted sums of |z|^2 z, and of y y y and higher powers (compact), up to an order.
-
-    Here z are the rows minus the centre, and y their coordinates in some directions, shape
-    (n_directions, n_features), or z itself.
-    """
-    square_times, powers = None, []
-    if has_kernel(block, block.shape[1]):
-        matrix = None if directions is None else np.ascontiguousarray(directions.values.T)
-        row_map = compiled.RowMap(centre.values, np.ones(block.shape[1]), matrix)
-        square_times, third = compiled.third_sums(block, weights, row_map, n_threads)
-        powers.append(third)
-    if len(powers) == order - 2:
-        return square_times, powers
-    # One row per coordinate: operations along long rows are fast.
-    x, scratch = shift_rows(block, centre.shift), thread_scratch()
-    if directions is None:
-        y = np.ascontiguousarray(x.T) if isinstance(x, np.ndarray) else x.T
-    elif sparse.issparse(x):
-        y = directions.values @ x.T
-    else:
-        y = scratch.compute("matmul", "projected", directions.to_device_of(x), x.T)
-    squares = row_squares(x) if square_times is None else None
-    if centre.shift is None:
-        offset = centre.offset.to_device_of(x)
-        assert directions is not None  # rows that are not shifted are summed in some directions
-        y -= (directions.to_device_of(x) @ offset)[:, None]
-        squares = squares if squares is None else squares - 2 * (x @ offset) + offset @ offset
-    powers += power_sums(y, weights, range(3 + len(powers), order + 1), scratch)
-    if squares is not None:
-        squares = squares if weights is None else squares * weights
-        square_times = weighted_sums(x, squares) - total(squares) * centre.offset.to_device_of(x)
-    return square_times, powers
+def _square_times(x: Any, offset: Any, weights: Any) -> Any:
+    """Return the weighted sum of |z|^2 z, with z the rows less an offset."""
+    squares = row_squares(x)
+    if offset is not None:
+        squares = squares - 2 * (x @ offset) + offset @ offset
+    squares = squares if weights is None else squares * weights
+    sums = weighted_sums(x, squares)
+    return sums if offset is None else sums - squares.sum() * offset
 
 
 def _products(x: Any, weights: Any) -> Any:
     """Return the weighted sum of x x^t."""
     weighted = x
     if weights is not None:
-        weighted = x.multiply(weights[:, None]).tocsr() if sparse.issparse(x) else weights[:, None] * x
+        weighted = sparse.diags_array(weights) @ x if sparse.issparse(x) else weights[:, None] * x
     products = weighted.T @ x
     return products.toarray() if sparse.issparse(products) else products
 
@@ -292,16 +328,6 @@ def _squares(block: Any) -> Any:
     if sparse.issparse(block):
         return block.multiply(block)
     return thread_scratch().compute("multiply", "squares", block, block)
-
-
-def row_squares(block: Any) -> Any:
-    """Return the squared norm of each row."""
-    if sparse.issparse(block):
-        return np.asarray(block.multiply(block).sum(axis=1)).ravel()
-    if isinstance(block, np.ndarray):
-        return np.einsum("ij,ij->i", block, block)
-    # This needs no temporary array of squares.
-    return namespace(block).linalg.vector_norm(block, axis=1) ** 2
 
 
 def total_weight(block: Any, weights: Any) -> Any:
@@ -320,60 +346,3 @@ def weighted_sums(block: Any, weights: Any = None) -> Any:
 def on_host(values: Iterable[Any]) -> list[Any]:
     """Return values on the host: arrays of other libraries as NumPy arrays."""
     return [to_numpy(value) if is_device_array(value) else value for value in values]
-
-
-# --- powers as products of matrices -------------------------------------------------------------------
-
-
-def power_sums(y: Any, weights: Any, degrees: Sequence[int], scratch: Scratch) -> list[Any]:
-    """Return the compact sums of powers of rows, sum_n w y_i y_j y_k of order three and so on.
-
-    Parameters
-    ----------
-    y : array, shape (dim, n)
-        One row per coordinate.
-    weights : array, shape (n,), or None
-    degrees : sequence of int
-        Ascending, from three on.
-    scratch : Scratch
-
-    Returns
-    -------
-    sums : list of array, of shapes (n_monomials(dim, degree),)
-    """
-    products = [y]
-    while degrees and len(products) < (degrees[-1] + 1) // 2:
-        products.append(_next_products(y, products[-1], len(products) + 1, scratch))
-    sums = []
-    for degree in degrees:
-        # Each sum is an entry of the Hankel matrix of two degrees, some of them several times.
-        left, right = products[(degree + 1) // 2 - 1], products[degree // 2 - 1]
-        hankel = left @ (right if weights is None else right * weights).T
-        positions = _product_positions(y.shape[0], (degree + 1) // 2, degree // 2).to_device_of(y)
-        sums.append(take_rows(namespace(y).reshape(hankel, (-1,)), positions))
-    return sums
-
-
-def _next_products(y: Any, products: Any, degree: int, scratch: Scratch) -> Any:
-    """Return products of coordinates, shape (n_monomials(dim, degree), n), from those of one degree less.
-
-    Monomials that begin with a variable are it times those of one degree less without an earlier variable,
-    and these come last.
-    """
-    dim, n = y.shape
-    out = scratch.empty_like(f"products of {degree}", y, n_monomials(dim, degree), n)
-    start = 0
-    for first in range(dim):
-        size = n_monomials(dim - first, degree - 1)
-        write("multiply", products[-size:, :], y[first : first + 1, :], out=out[start : start + size, :])
-        start += size
-    return out
-
-
-@functools.cache
-def _product_positions(dim: int, row_degree: int, column_degree: int) -> DeviceCopies:
-    """Return a position of each monomial in the flattened Hankel matrix of two degrees."""
-    positions = np.zeros(n_monomials(dim, row_degree + column_degree), dtype=np.int64)
-    monomials = product_positions(dim, row_degree, column_degree)
-    positions[monomials.ravel()] = np.arange(monomials.size)
-    return DeviceCopies(frozen(positions))

@@ -16,17 +16,6 @@ from apolar.recovery.gaussian_moments import powers_up_to
 from apolar.recovery.moment_fit import ObservedMoments
 from apolar.tensor.monomials import exponents
 
-__all__ = [
-    "discrete_distribution",
-    "equivariant_mixture",
-    "has_covariance",
-    "projected_mixture",
-    "valid_means",
-    "valid_variances",
-    "valid_weights",
-    "weighted_mixture",
-]
-
 # Eigenvalues of the second moments below this, relative to the largest, are rounding errors.
 MIN_SIGNAL = 1e-6
 # The number of moments grows with the third power of the number of signal directions, their covariance matrix

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,13 +22,11 @@ from apolar.recovery.equivariant import (
     projected_mixture,
     valid_weights,
 )
-from apolar.recovery.gaussian_moments import column_variances
+from apolar.recovery.gaussian_moments import nearest_covariances
 from apolar.recovery.moment_fit import MAX_MOMENTS, MomentFit, observed_moments
 from apolar.recovery.tied import tied_mixture
 from apolar.tensor import n_monomials
 from apolar.tensor.monomials import dense_positions
-
-__all__ = ["COVARIANCE_TYPES", "family_mixture", "is_identified", "moment_agreement", "needed_order"]
 
 COVARIANCE_TYPES = ("spherical", "diag", "tied", "full")
 """The families that moments can determine."""
@@ -131,8 +130,8 @@ def family_mixture(
         raise ColumnError(column, "is a linear function of others: leave one of them out, or take more rows.")
     corrections: list[str] = []
     if n_components == 1:
-        single = MixtureParameters(np.ones(1), np.zeros((1, n_features)), standard.covariance[None])
-        mixture, error = single, 0.0
+        mixture = MixtureParameters(np.ones(1), np.zeros((1, n_features)), standard.covariance[None])
+        error = 0.0
     elif covariance_type == "tied":
         mixture, error = tied_mixture(standard, n_components, refine=refine)
     elif covariance_type == "diag" and order == 3:
@@ -151,9 +150,7 @@ def family_mixture(
     return _in_units(central, mixture, covariance_type, units, error, corrections)
 
 
-def moment_agreement(
-    central: CentralMoments, covariance_type: str, mixture: MixtureParameters
-) -> MomentFit | None:
+def moment_agreement(central: CentralMoments, mixture: MomentMixture) -> MomentFit | None:
     """Return how well a mixture in the units of the data agrees with all central moments.
 
     Moments are compared in deviations of the columns, whatever the family, and up to the highest order at
@@ -162,17 +159,15 @@ def moment_agreement(
     Parameters
     ----------
     central : CentralMoments
-    covariance_type : str
-    mixture : MixtureParameters
-        With matrices of covariances.
+    mixture : MomentMixture
     """
     order, units = _weighted_order(central), central.deviations
     if order < 3 or central.frame is not None or not np.all(units > 0):
         return None
-    scaled = MixtureParameters(
-        mixture.weights, (mixture.means - central.mean) / units, mixture.covariances / np.outer(units, units)
-    )
-    return MomentFit(observed_moments(central.divided(units), order), covariance_type, scaled)
+    kind, covariances = mixture.stored
+    matrices = kind.matrices(covariances, *mixture.means.shape) / np.outer(units, units)
+    scaled = MixtureParameters(mixture.weights, (mixture.means - central.mean) / units, matrices)
+    return MomentFit(observed_moments(central.divided(units), order), mixture.covariance_type, scaled)
 
 
 def _weighted_order(central: CentralMoments) -> int:
@@ -235,18 +230,9 @@ def _in_units(
     weights = valid_weights(mixture.weights, central.n_rows, corrections)
     means = central.mean + mixture.means * units
     matrices = mixture.covariances * np.outer(units, units)
-    variances = column_variances(MixtureParameters(weights, means, matrices))
-    stored = {
-        "spherical": variances.mean(axis=1),
-        "diag": variances,
-        "tied": matrices[0],
-        "full": matrices,
-    }[covariance_type]
-    matrices = family(covariance_type).matrices(stored, *means.shape)
-    agreement = moment_agreement(central, covariance_type, MixtureParameters(weights, means, matrices))
-    return projected_mixture(
-        weights, means, stored, covariance_type, status=status, corrections=corrections, agreement=agreement
-    )
+    stored = nearest_covariances(MixtureParameters(weights, means, matrices), covariance_type)
+    found = projected_mixture(weights, means, stored, covariance_type, status=status, corrections=corrections)
+    return replace(found, agreement=moment_agreement(central, found))
 
 
 # --- diagonal components ----------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from apolar._core.checks import check_integer, one_of, random_generator
 from apolar._core.compiled import kernel_threads
@@ -18,7 +17,6 @@ from apolar.data.chunks import as_counts
 from apolar.data.rows import Divided
 from apolar.mixture import MixtureStatus, MomentMixture
 from apolar.mixture.families import family
-from apolar.mixture.parameters import MixtureParameters
 from apolar.moments import (
     CentralMoments,
     SignalMoments,
@@ -144,19 +142,17 @@ def spherical_mixture(
         if form != "paper":
             signal = signal_moments(source, n_components - 1, None, rng, n_threads=kernel_threads())
             return mixture_of_signal(signal, refine=refine)
-        moments = spherical_moments(source)
-        check_components(n_components, len(moments.first))
-        size = float(np.trace(moments.second)) + moments.total_variance
-        check_spread(n_components, moments.n_rows, moments.total_variance, moments.mean_variance, size)
+        central = central_moments(source)
+        moments, mean = spherical_moments(central), central.mean
+        check_components(n_components, len(mean))
+        check_spread(n_components, moments.n_rows, mean, moments.total_variance, moments.mean_variance)
         return paper_mixture(moments, n_components, rng, n_iter=PAPER_ITERATIONS if refine else 0)
 
     central = summary_moments(X, None)
     if central is None:
         return _in_any_scale(recover_from, open_rows(X))
     mixture = recover_from(central)
-    spread = mixture.variances[:, None, None] * np.eye(mixture.n_features)
-    parameters = MixtureParameters(mixture.weights, mixture.means, spread)
-    mixture = replace(mixture, agreement=moment_agreement(central, "spherical", parameters))
+    mixture = replace(mixture, agreement=moment_agreement(central, mixture))
     if mixture.status is MixtureStatus.VALID and not has_covariance(mixture, central):
         return replace(mixture, status=MixtureStatus.POOR_FIT)
     return mixture
@@ -197,15 +193,8 @@ def _unit(rows: Rows) -> float | None:
     """
     if not rows.rereadable or rows.is_distributed:
         return None
-    largest = max(rows.map(on_checked(_largest_modulus)))
+    largest = max(rows.map(on_checked(lambda block, _: float(namespace(block).max(abs(block))))))
     return float(2.0 ** np.floor(np.log2(largest))) if largest > 0 else None
-
-
-def _largest_modulus(block: Any, _: Any) -> float:
-    if sparse.issparse(block):
-        return float(np.abs(block.data).max(initial=0.0))
-    xp = namespace(block)
-    return float(xp.max(xp.abs(block)))
 
 
 # --- the choice among families and numbers -----------------------------------------------------------

@@ -15,15 +15,6 @@ from apolar._core.arrays import Array, IndexArray, frozen
 from apolar.mixture.parameters import MixtureParameters
 from apolar.tensor.monomials import exponents, n_monomials, product_positions
 
-__all__ = [
-    "Parametrisation",
-    "column_variances",
-    "component_moments",
-    "of_degree",
-    "powers_up_to",
-    "sampling_covariance",
-]
-
 
 def powers_up_to(n_features: int, order: int) -> IndexArray:
     """Return the exponents of the monomials up to an order, shape (n_monomials, n_features)."""
@@ -53,6 +44,15 @@ def _lower_positions(n_features: int, order: int) -> IndexArray:
 def column_variances(mixture: MixtureParameters) -> Array:
     """Return the variances of the columns, shape (n_components, n_features)."""
     return np.einsum("kii->ki", mixture.covariances)
+
+
+def nearest_covariances(mixture: MixtureParameters, covariance_type: str) -> Array:
+    """Return matrices of covariances as a family stores them, averaged over what it has in common."""
+    if covariance_type in ("spherical", "diag"):
+        variances = column_variances(mixture)
+        return variances.mean(axis=1) if covariance_type == "spherical" else variances
+    weights = mixture.weights / mixture.weights.sum()
+    return np.tensordot(weights, mixture.covariances, 1) if covariance_type == "tied" else mixture.covariances
 
 
 def component_moments(mixture: MixtureParameters, order: int) -> Array:
@@ -136,13 +136,11 @@ class Parametrisation:
 
     def vector(self, mixture: MixtureParameters) -> Array:
         """Return the parameters of a mixture, whose covariances are projected on the family."""
-        variances, matrices = column_variances(mixture), mixture.covariances
+        stored = nearest_covariances(mixture, self.family)
         if self.is_aligned:
-            last = np.log(variances.mean(axis=1) if self.family == "spherical" else variances)
+            last = np.log(stored)
         else:
-            if self.family == "tied":
-                matrices = np.tensordot(mixture.weights, matrices, 1)[None]
-            last = np.linalg.cholesky(matrices)[:, *np.tril_indices(self.n_features)]
+            last = np.linalg.cholesky(stored)[..., *np.tril_indices(self.n_features)]
         return np.concatenate([np.log(mixture.weights), mixture.means.ravel(), last.ravel()])
 
     def mixture(self, vector: Array) -> MixtureParameters:

@@ -22,8 +22,6 @@ from apolar.recovery.gaussian_moments import (
     sampling_covariance,
 )
 
-__all__ = ["MAX_MOMENTS", "MomentFit", "ObservedMoments", "observed_moments"]
-
 MAX_MOMENTS = 1100
 """The most moments that are weighted by their sampling errors: their covariance is a matrix of that size."""
 # Less than a thousandth of a squared standard error is no gain.

@@ -24,8 +24,6 @@ from apolar.recovery.gaussian_moments import component_moments, of_degree
 from apolar.recovery.moment_fit import MomentFit, observed_moments
 from apolar.tensor.monomials import monomial_variables, product_positions
 
-__all__ = ["tied_mixture"]
-
 # Steps of the climb to the directions that are not normal.
 MAX_SWEEPS = 60
 # Second moments from which the equations are solved, as multiples of the identity; the best is used.

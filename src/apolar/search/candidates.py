@@ -140,10 +140,10 @@ def _on_leading_directions(data: Problem, n_components: int, rng: np.random.Gene
     """
     rows = data.rows
     moments = row_moments(rows)
-    mean, variance = moments.mean, float(moments.variances.sum())
+    mean = moments.mean
     # With some directions beyond those in which the means lie.
     n_directions = min(n_components + 10, rows.n_features, max(data.n_rows - 1, 1))
-    directions = leading_directions(rows, mean, variance, moments.weight, n_directions, rng)[1]
+    directions = leading_directions(rows, mean, moments.weight, n_directions, rng)[1]
     parts = [
         np.asarray((block if sparse.issparse(block) else np.asarray(block)) @ directions) - mean @ directions
         for block, _ in rows.read(rows.chunk_rows(n_directions))

@@ -149,7 +149,8 @@ def of_terms(terms: Mapping[tuple[int, ...], Any]) -> tuple[int, int, Array]:
     values = as_fractions(list(terms.values()))
     if values is None or monomials.n_monomials(dim, order) > MAX_PRODUCTS:
         values = numeric_array([to_float(value) for value in terms.values()], "polynomial")
-    where = monomials.positions_of_exponents(np.array(list(terms), dtype=np.intp), order)
+    variables = [np.repeat(np.arange(dim), exponents) for exponents in terms]
+    where = monomials.positions(np.array(variables).reshape(-1, order), dim)
     return order, dim, _sums(where, values, dim, order)
 
 

@@ -6,13 +6,18 @@ are the one order of monomials that the whole library uses; it is the
 lexicographic order of the exponents too, x0^d first.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain, combinations_with_replacement
 from math import comb, log2
+from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.checks import fits_in_memory
+from apolar._core.namespaces import namespace, write
+from apolar.data.chunks import take_rows, thread_scratch
 
 
 def n_monomials(dim: int, degree: int) -> int:
@@ -32,15 +37,10 @@ def monomial_variables(dim: int, degree: int) -> IndexArray:
     -------
     variables : ndarray of int, shape (n_monomials, degree)
     """
-    fits_in_memory(n_monomials(dim, degree) * max(degree, 1), f"A form of degree {degree} in {dim} variables")
-    table = np.zeros((1, 0), dtype=np.intp)
-    for _ in range(degree):
-        last = table[:, -1] if table.shape[1] else np.zeros(1, dtype=np.intp)
-        counts = dim - last
-        starts = np.repeat(np.cumsum(counts) - counts, counts)
-        appended = np.arange(counts.sum()) - starts + np.repeat(last, counts)
-        table = np.column_stack([np.repeat(table, counts, axis=0), appended])
-    return frozen(table)
+    n_rows = n_monomials(dim, degree)
+    fits_in_memory(n_rows * max(degree, 1), f"A form of degree {degree} in {dim} variables")
+    variables = chain.from_iterable(combinations_with_replacement(range(dim), degree))
+    return frozen(np.fromiter(variables, np.intp, n_rows * degree).reshape(n_rows, degree))
 
 
 @lru_cache(maxsize=64)
@@ -146,27 +146,26 @@ def product_positions(dim: int, row_degree: int, column_degree: int) -> IndexArr
     return frozen(positions(both, dim))
 
 
-def monomial_values(points: Array, degree: int) -> Array:
+def monomial_values(points: Any, degree: int) -> Any:
     """Return the values of all monomials of a degree at some points.
 
     Parameters
     ----------
-    points : ndarray, shape (n_points, dim)
+    points : array of any library, shape (n_points, dim)
     degree : int
 
     Returns
     -------
-    values : ndarray, shape (n_points, n_monomials)
+    values : array, shape (n_points, n_monomials)
     """
-    n_points, dim = points.shape
-    variables = monomial_variables(dim, degree)
+    variables = monomial_variables(points.shape[1], degree)
     if degree == 0:
-        return np.ones((n_points, 1), dtype=points.dtype)
+        return namespace(points).ones_like(points[:, :1])
     # One row per monomial: rows are gathered whole, which is fast in memory.
-    coordinates = np.ascontiguousarray(points.T)
-    values = coordinates[variables[:, 0]]
+    coordinates = np.ascontiguousarray(points.T) if isinstance(points, np.ndarray) else points.T
+    values = take_rows(coordinates, variables[:, 0])
     for slot in range(1, degree):
-        values *= coordinates[variables[:, slot]]
+        values *= take_rows(coordinates, variables[:, slot])
     return values.T
 
 
@@ -213,11 +212,52 @@ def sum_of_powers(weights: Array, points: Array, degree: int) -> Array:
     return np.concatenate([matrix[i, -n_monomials(dim - i, degree - 1) :] for i in range(dim)])
 
 
-def positions_of_exponents(keys: IndexArray, order: int) -> IndexArray:
-    """Return the positions of monomials given by exponents, shape (n, dim)."""
-    n_keys, dim = keys.shape
-    variables = np.repeat(np.tile(np.arange(dim), n_keys), keys.ravel()).reshape(n_keys, order)
-    return positions(variables, dim)
+def power_sums(rows: Any, weights: Any, degrees: Sequence[int]) -> list[Any]:
+    """Return what `sum_of_powers` does for several degrees, of many rows in an array of any library.
+
+    Parameters
+    ----------
+    rows : array, shape (n, dim)
+    weights : array, shape (n,), or None for ones
+    degrees : sequence of int
+        Ascending.
+
+    Returns
+    -------
+    sums : list of array, of shapes (n_monomials(dim, degree),)
+    """
+    dim, n = rows.shape[1], rows.shape[0]
+    # One row per coordinate: operations along long rows are fast.
+    y = np.ascontiguousarray(rows.T) if isinstance(rows, np.ndarray) else rows.T
+    products = [namespace(y).ones_like(y[:1, :]), y]
+    for degree in range(2, (degrees[-1] + 1) // 2 + 1):
+        # Monomials that begin with a variable are it times those of one degree less without an earlier
+        # variable, and these come last.
+        out = thread_scratch().empty_like(f"products of {degree}", y, n_monomials(dim, degree), n)
+        start = 0
+        for first in range(dim):
+            size = n_monomials(dim - first, degree - 1)
+            factors = products[-1][-size:, :], y[first : first + 1, :]
+            write("multiply", *factors, out=out[start : start + size, :])
+            start += size
+        products.append(out)
+    sums = []
+    for degree in degrees:
+        # Each sum is an entry of the Hankel matrix of two degrees, some of them several times.
+        left, right = products[(degree + 1) // 2], products[degree // 2]
+        hankel = left @ (right if weights is None else right * weights).T
+        places = _hankel_places(dim, (degree + 1) // 2, degree // 2)
+        sums.append(take_rows(namespace(y).reshape(hankel, (-1,)), places))
+    return sums
+
+
+@lru_cache(maxsize=64)
+def _hankel_places(dim: int, row_degree: int, column_degree: int) -> IndexArray:
+    """Return a place of each monomial in the flattened Hankel matrix of two degrees."""
+    places = np.zeros(n_monomials(dim, row_degree + column_degree), dtype=np.intp)
+    products = product_positions(dim, row_degree, column_degree)
+    places[products.ravel()] = np.arange(products.size)
+    return frozen(places)
 
 
 def dense_positions(dim: int, order: int) -> IndexArray:

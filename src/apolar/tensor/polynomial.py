@@ -6,6 +6,7 @@ Strings are read by recursive descent: nothing is evaluated as code.
 from __future__ import annotations
 
 import cmath
+import functools
 import numbers
 import operator
 import re
@@ -162,8 +163,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
 
 def _error(text: str, what: str, place: int) -> ValueError:
     """Return an error that quotes the text around a place in one line."""
-    while place < len(text) and text[place].isspace():
-        place += 1
+    place = len(text) - len(text[place:].lstrip())
     unread = text[place : place + 12] or "the end"
     start = 0 if len(text) <= MAX_QUOTED else max(place - MAX_QUOTED // 2, 0)
     nearby = text[start : start + MAX_QUOTED]
@@ -270,10 +270,8 @@ class _Parser:
             for _ in range(exponent):
                 scale = _limit_digits(scale * coefficient)
             return {tuple(e * exponent for e in key): scale}
-        total: WrittenTerms = {self.constant: 1}
-        for _ in range(exponent):
-            total = self._multiply(total, base)
-        return total
+        one: WrittenTerms = {self.constant: 1}
+        return functools.reduce(self._multiply, [base] * exponent, one)
 
     def _multiply(self, left: WrittenTerms, right: WrittenTerms) -> WrittenTerms:
         """Return the product of two sums, if it is not too long to write out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,7 +22,8 @@ from apolar._core.namespaces import (
     to_numpy,
 )
 from apolar._core.threads import default_threads, one_blas_thread
-from apolar.data import CHUNK_SIZE, Rows, fetch_rows, on_checked, open_rows
+from apolar.data import Rows, fetch_rows, on_checked, open_rows
+from apolar.data.chunks import row_squares
 from apolar.tensor import monomials
 from apolar.tensor.apolarity import Form
 from apolar.tensor.symmetric import SymmetricTensor
@@ -175,7 +177,17 @@ class RowTensor(Form):
         """Return contractions with points: two products with the matrix of the rows."""
         n_monomials = monomials.n_monomials(self.dim, left)
         fits_in_memory(len(points) * n_monomials, "The contraction", "contract fewer points at a time")
-        contract = functools.partial(_contraction, DeviceCopies(points.T), self.order - left, left)
+        vectors, power = DeviceCopies(points.T), self.order - left
+
+        def contract(block: Any, weights: Any) -> tuple[Any]:
+            values = _integer_power(_product(block, vectors.to_device_of(block)), power)
+            if weights is not None:
+                values = values * weights[:, None]
+            if left == 0:
+                return (namespace(values).sum(values, axis=0)[:, None],)
+            powers = block if left == 1 else monomials.monomial_values(_dense(block), left)
+            return (_product(powers.T, values).T,)
+
         return self.factor * self._sum(contract, 2 * len(points) + (n_monomials if left > 1 else 0))
 
     def to_tensor(self) -> SymmetricTensor:
@@ -203,8 +215,13 @@ class RowTensor(Form):
     def _formed(self, matrix: DeviceCopies | None, dim: int) -> SymmetricTensor:
         n_working = 2 * monomials.n_monomials(dim, self.order - 1) + dim
         fits_in_memory(dim * (n_working // 2), f"A tensor of order {self.order} in {dim} variables")
-        form = functools.partial(_coefficients, matrix, self.order, n_working)
-        return SymmetricTensor(self.order, dim, self.factor * self._sum(form, n_working))
+        order = self.order
+
+        def form(block: Any, weights: Any) -> tuple[Any, ...]:
+            points = _dense(block) if matrix is None else _product(block, matrix.to_device_of(block))
+            return tuple(monomials.power_sums(points, weights, [order]))
+
+        return SymmetricTensor(order, dim, self.factor * self._sum(form, n_working))
 
     # --- the norm -----------------------------------------------------------------
 
@@ -283,12 +300,24 @@ class RowTensor(Form):
 
         For positive weights and even orders this is the tensor contracted with identity matrices.
         """
-        moment = functools.partial(_second_moment, self.order, DeviceCopies(basis))
+        directions, order = DeviceCopies(basis), self.order
+
+        def moment(block: Any, weights: Any) -> tuple[Any]:
+            sizes = _row_sizes(order - 2, block, weights)
+            coordinates = _product(block, directions.to_device_of(block))
+            return (_product(block.T, coordinates * to_device_of(sizes, block)[:, None]),)
+
         return self.factor * self._sum(moment, 2 * basis.shape[1], is_signed=False)
 
     def share_outside(self, basis: Array) -> float:
         """Return the root of the share of ``sum_n |x_n|^2`` outside the span of orthonormal columns."""
-        outside = functools.partial(_outside, DeviceCopies(basis))
+        directions = DeviceCopies(basis)
+
+        def outside(block: Any, _: Any) -> tuple[float]:
+            columns = directions.to_device_of(block)
+            difference = block - _product(_product(block, columns), columns.T)
+            return (float(_squared_norms(difference).sum()),)
+
         squares = self._sum(outside, 0, is_signed=False)
         return float(np.sqrt(squares / self.sizes.squares)) if self.sizes.squares else 0.0
 
@@ -316,8 +345,14 @@ def _signed_parts(rows: Any, weights: Any) -> Parts:
 
 def _measure_rows(parts: Parts, order: int, filled: Any, *, is_finite: bool) -> RowSizes:
     """Return the sizes of rows, and refuse powers that overflow."""
-    measure = _on_rows(functools.partial(_measure, order), filled, is_finite=is_finite)
-    sums = [part.reduce(measure, default_threads()) for _, part in parts]
+
+    def measure(block: Any, weights: Any) -> tuple[Any, ...]:
+        sizes = _row_sizes(order, block, weights)
+        total = len(sizes) if weights is None else to_numpy(weights).sum()
+        return len(sizes), total, sizes.sum(), _squared_norms(block).sum()
+
+    of_rows = _on_rows(measure, filled, is_finite=is_finite)
+    sums = [part.reduce(of_rows, default_threads()) for _, part in parts]
     n_rows, weight, size, squares = (sum(terms) for terms in zip(*sums, strict=True))
     if not size <= LARGEST:
         raise ValueError(f"Powers of order {order} of the rows overflow: divide the rows first.")
@@ -344,40 +379,6 @@ def _fill_slots(filled: tuple[tuple[DeviceCopies, int], ...], block: Any, weight
     return weights
 
 
-def _contraction(points: DeviceCopies, power: int, left: int, block: Any, weights: Any) -> tuple[Any]:
-    """Return the sum of w_n (x_n . v)^k x_n^l for some points v, in compact form."""
-    values = _integer_power(_product(block, points.to_device_of(block)), power)
-    if weights is not None:
-        values = values * weights[:, None]
-    if left == 0:
-        return (namespace(values).sum(values, axis=0)[:, None],)
-    return (_product(_monomials(block, left).T, values).T,)
-
-
-def _coefficients(
-    matrix: DeviceCopies | None, order: int, n_working: int, block: Any, weights: Any
-) -> tuple[Array]:
-    """Return the compact coefficients of the sum of w_n (A^t x_n)^d; without a matrix A is the identity."""
-    if matrix is not None:
-        block = _product(block, matrix.to_device_of(block))
-    points, counts = _copies_on_host(block, weights)
-    counts = np.ones(len(points)) if counts is None else counts
-    # A block of a GPU is larger than what its monomials may take of the host.
-    n_rows = max(1, CHUNK_SIZE // n_working)
-    parts = [slice(start, start + n_rows) for start in range(0, len(points), n_rows)]
-    total: Any = 0.0
-    for part in parts:
-        total = total + monomials.sum_of_powers(counts[part], points[part], order)
-    return (total,)
-
-
-def _measure(order: int, block: Any, weights: Any) -> tuple[Any, ...]:
-    """Return the number of rows, and the sums of their weights, of |w_n| |x_n|^d and of |x_n|^2."""
-    sizes = _row_sizes(order, block, weights)
-    total = float(len(sizes)) if weights is None else float(to_numpy(weights).sum())
-    return len(sizes), total, float(sizes.sum()), float(_squared_norms(block).sum())
-
-
 def _row_sizes(order: int, block: Any, weights: Any) -> Array:
     """Return |w_n| |x_n|^d of each row, on the host."""
     with np.errstate(over="ignore"):
@@ -385,30 +386,9 @@ def _row_sizes(order: int, block: Any, weights: Any) -> Array:
         return sizes if weights is None else sizes * np.abs(to_numpy(weights))
 
 
-def _second_moment(order: int, basis: DeviceCopies, block: Any, weights: Any) -> tuple[Any]:
-    """Return the sum of |w_n| |x_n|^(d-2) x_n (x_n . b) for the columns b of a basis."""
-    sizes = _row_sizes(order - 2, block, weights)
-    coordinates = _product(block, basis.to_device_of(block))
-    return (_product(block.T, coordinates * to_device_of(sizes, block)[:, None]),)
-
-
-def _outside(basis: DeviceCopies, block: Any, _: Any) -> tuple[float]:
-    """Return the sum of |x_n - Q Q^t x_n|^2 for a matrix Q with orthonormal columns."""
-    columns = basis.to_device_of(block)
-    difference = block - _product(_product(block, columns), columns.T)
-    return (float(_squared_norms(np.asarray(difference) if sparse.issparse(block) else difference).sum()),)
-
-
 def _integer_power(values: Any, power: int) -> Any:
     """Return a power by multiplications, several times as fast as the power of floating-point numbers."""
-    if power == 0:
-        return namespace(values).ones_like(values)
-    result = values
-    for bit in f"{power:b}"[1:]:
-        result = result * result
-        if bit == "1":
-            result = result * values
-    return result
+    return math.prod([values] * power, start=namespace(values).ones_like(values))
 
 
 def _product(block: Any, matrix: Any) -> Any:
@@ -419,32 +399,17 @@ def _product(block: Any, matrix: Any) -> Any:
     return xp.astype(block, matrix.dtype, copy=False) @ matrix
 
 
-def _monomials(block: Any, degree: int) -> Any:
-    """Return the monomials of the rows of a block, shape (n_rows, n_monomials(dim, degree))."""
-    if degree == 1:
-        return block
-    if sparse.issparse(block):
-        block = block.toarray()
-    if isinstance(block, np.ndarray):
-        return monomials.monomial_values(block, degree)
-    xp = namespace(block)
-    variables = to_device_of(monomials.monomial_variables(block.shape[1], degree), block)
-    values = xp.take(block, variables[:, 0], axis=1)
-    for slot in range(1, degree):
-        values = values * xp.take(block, variables[:, slot], axis=1)
-    return values
+def _dense(block: Any) -> Any:
+    return block.toarray() if sparse.issparse(block) else block
 
 
 def _squared_norms(block: Any) -> Array:
     """Return the squared norms of the rows of a block, on the host."""
-    if sparse.issparse(block):
-        return np.asarray(block.multiply(block).sum(axis=1)).ravel()
-    if isinstance(block, np.ndarray):
-        return np.einsum("ij,ij->i", block, block)
-    return to_numpy(namespace(block).sum(block * block, axis=1))
+    squares = row_squares(block)
+    return to_numpy(squares) if is_device_array(squares) else squares
 
 
 def _copies_on_host(block: Any, weights: Any) -> tuple[Array, Array | None]:
     """Return the rows of a block and their weights in new arrays of the host."""
-    points = block.toarray() if sparse.issparse(block) else np.array(to_numpy(block))
+    points = np.array(to_numpy(_dense(block)))
     return points, None if weights is None else np.array(to_numpy(weights))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 import operator
 from collections.abc import Callable, Sequence
@@ -220,11 +219,12 @@ class SymmetricTensor(Printed, Form):
         return dict(zip(keys, written[where].tolist(), strict=True))
 
     def _print_on(self, printer: InText, *, is_short: bool = False) -> Any:
-        if self._exact is not None and not is_short:
-            return printer.polynomial(self._terms(self._written(self._exact)))
-        if not is_short:
-            return printer.polynomial(self.to_polynomial())
-        return printer.polynomial(*self._largest_terms())
+        if is_short:
+            return printer.polynomial(*self._largest_terms())
+        exact = self._exact
+        return printer.polynomial(
+            self.to_polynomial() if exact is None else self._terms(self._written(exact))
+        )
 
     def _largest_terms(self) -> tuple[dict[tuple[int, ...], Any], int]:
         """Return the largest terms as written, in their order, and how many others there are."""
@@ -353,10 +353,7 @@ class SymmetricTensor(Printed, Form):
         """
         exponent = binary_exponent(self.coefficients)
         sizes = np.abs(scaled_by_power(self.coefficients, -exponent))
-        try:
-            return math.ldexp(math.sqrt(self.multinomials @ sizes**2), exponent)
-        except OverflowError:
-            return math.inf
+        return float(scaled_by_power(np.sqrt(self.multinomials @ sizes**2), exponent))
 
     def real_if_close(self, tolerance: float = 1e-12) -> SymmetricTensor:
         """Return the tensor without imaginary parts, where these are rounding."""
