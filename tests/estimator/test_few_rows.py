@@ -7,7 +7,6 @@ import pytest
 
 from apolar import GaussianMixture
 from apolar.exceptions import CollapsedWarning, FewRowsWarning
-from estimator.clusters import each_family, example
 
 
 def clusters(n, m, mixing=None, seed=0):
@@ -23,13 +22,6 @@ def warned(model, X, **kwargs):
         warnings.simplefilter("always")
         model.fit(X, **kwargs)
     return [str(warning.message) for warning in caught if warning.category is FewRowsWarning]
-
-
-@each_family
-def test_ordinary_rows_are_not_few(name):
-    X, _ = example(200)
-    # Warnings are errors in tests.
-    GaussianMixture(3, covariance_type=name, random_state=0).fit(X)
 
 
 def test_fewer_rows_than_parameters():

@@ -14,27 +14,21 @@ from mixtures import FAMILY_NAMES, pairs
 def test_the_prior_keeps_components_from_collapsing():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((100, 2)), np.full((2, 2), 9.0)])
-    model = GaussianMixture(2, covariance_type="spherical", random_state=0).fit(X)
-    assert model.covariances_.min() > 1e-3
+    model = GaussianMixture(2, covariance_type="spherical", random_state=0)
+    assert model.fit(X).covariances_.min() > 1e-3
     with pytest.warns(UserWarning, match="collapsed"):
-        bare = GaussianMixture(
-            2, covariance_type="spherical", random_state=0, prior=None, init_params="kmeans"
-        ).fit(X)
-    assert np.all(np.isfinite(bare.score_samples(X)))
+        model.set_params(prior=None, init_params="kmeans").fit(X)
+    assert np.all(np.isfinite(model.score_samples(X)))
 
 
-@pytest.mark.parametrize(("name", "integer"), pairs(FAMILY_NAMES, [np.int64, np.uint8]))
+@pytest.mark.parametrize(("name", "integer"), pairs(["full", "tied_spherical", "EVE"], [np.int64, np.uint8]))
 def test_integers_of_numpy_are_numbers_as_any(name, integer):
     # As in GaussianMixture(labels.max() + 1). Products of bytes would overflow, and have no kernels.
     X, labels = example(60)
     numbers = {"n_components": labels.max() + 1, "n_init": 2, "max_iter": 100, "random_state": 3}
     given = {key: integer(value) for key, value in numbers.items()}
-    one, other = (
-        GaussianMixture(**given),
-        GaussianMixture(**{key: int(number) for key, number in numbers.items()}),
-    )
-    for model in (one, other):
-        model.set_params(covariance_type=name).fit(X)
+    plain = {key: int(value) for key, value in numbers.items()}
+    one, other = (GaussianMixture(**each, covariance_type=name).fit(X) for each in (given, plain))
     assert np.array_equal(one.means_, other.means_)
     assert isinstance(one.n_components, integer)
     streamed = GaussianMixture(**given, covariance_type=name).partial_fit(X)

@@ -30,12 +30,11 @@ def test_criteria_agree_with_their_definitions():
 
 
 def test_an_unfitted_mixture_says_so():
-    for method in ("predict", "predict_proba", "score_samples", "bic", "standard_errors"):
+    of_rows = [(name, example()) for name in ("predict", "predict_proba", "score_samples", "bic")]
+    others = [("sample", [3]), ("overlap", []), ("marginal", [0]), ("summary", [])]
+    for method, arguments in (*of_rows, ("standard_errors", example()), *others):
         with pytest.raises(NotFittedError):
-            getattr(GaussianMixture(), method)(example()[0])
-    for method, arguments in (("sample", [3]), ("overlap", []), ("marginal", [0]), ("summary", [])):
-        with pytest.raises(NotFittedError):
-            getattr(GaussianMixture(), method)(*arguments)
+            getattr(GaussianMixture(), method)(*arguments[:1])
 
 
 @pytest.mark.parametrize("weights", [-np.ones(400), np.zeros(400), [1, 2]])

@@ -8,12 +8,12 @@ from sklearn.linear_model import LinearRegression
 
 from apolar import GaussianMixture
 from apolar.mixture.families import family
-from estimator.clusters import each_family, example, fitted
+from estimator.clusters import example, fitted
 
 X, _ = example()
 
 
-@each_family
+@pytest.mark.parametrize("name", ["full", "tied", "diag", "tied_spherical", "VVE"])
 def test_it_is_the_mean_and_the_deviation_of_the_conditional_mixture(name):
     model = fitted(X, name)
     found = model.regress([2, 0], X[:6, [2, 0]])
