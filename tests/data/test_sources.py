@@ -15,6 +15,7 @@ import apolar
 from apolar._core.namespaces import to_numpy
 from apolar.data import on_checked, open_rows
 from apolar.data.rows import Divided
+from mixtures import pairs
 
 X, _ = apolar.datasets.make_example(1, 6000, random_state=0)
 RNG = np.random.default_rng(1)
@@ -94,10 +95,7 @@ def test_sums_and_samples_are_the_same(kind, weighted, tmp_path):
     assert divided.first(lambda chunk: chunk.values.shape[1]) == 6
     theirs = open_rows(X[w > 0], w[w > 0])
     for step in (5, 7):
-        ours, expected = (
-            rows.systematic_sample(step).reduce(SUMS),
-            theirs.systematic_sample(step).reduce(SUMS),
-        )
+        ours, expected = (each.systematic_sample(step).reduce(SUMS) for each in (rows, theirs))
         for our_sum, their_sum in zip(ours, expected, strict=True):
             np.testing.assert_allclose(our_sum, their_sum)
         assert divided.systematic_sample(step).reduce(SUMS)[2] == expected[2]
@@ -117,8 +115,7 @@ def fitted(rows, weights=None):
     return model.fit(rows, sample_weight=weights)
 
 
-@each_kind
-@pytest.mark.parametrize("weighted", WEIGHTS)
+@pytest.mark.parametrize(("kind", "weighted"), pairs([*KINDS, "chunks"], list(WEIGHTS)))
 def test_fits_and_answers_are_the_same(kind, weighted, expected, tmp_path, monkeypatch):
     monkeypatch.setattr("apolar.data.rows.CHUNK_SIZE", 2000)
     rows, weights = table(kind, X, WEIGHTS[weighted], tmp_path)
@@ -160,3 +157,18 @@ def test_what_is_wrong_is_named(kind, expected, tmp_path):
     if kind in ("sparse", "pandas", "polars", "pyarrow", "data set", "another library"):
         with pytest.raises(ValueError, match="X has no rows"):
             apolar.MomentSketch(6).update(*table(kind, X[:0], None, tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["chunks", "Dask", "another library"])
+@pytest.mark.parametrize("has_noise", [False, True])
+def test_noise_and_rounded_columns_are_the_same(kind, has_noise, tmp_path):
+    rows = np.vstack([X[:1500], 40 * RNG.uniform(-1, 1, (100, 6))]) if has_noise else np.round(X[:1500] / 8)
+    given, _ = table(kind, rows, None, tmp_path)
+    settings = {"covariance_type": "diag", "noise": has_noise, "random_state": 0}
+    ours, theirs = (apolar.GaussianMixture(4, **settings).fit(each) for each in (given, rows))
+    # The tolerance of EM.
+    np.testing.assert_allclose(ours.means_, theirs.means_, atol=1e-3)
+    np.testing.assert_allclose(ours.rounding_variances_, theirs.rounding_variances_)
+    assert np.any(ours.rounding_variances_) != has_noise
+    assert ours.noise_weight_ == pytest.approx(theirs.noise_weight_, rel=1e-4)
+    np.testing.assert_array_equal(on_host(theirs.predict(given)), theirs.predict(rows))
