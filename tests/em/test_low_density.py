@@ -52,8 +52,8 @@ def test_a_given_share_is_set_aside():
     X, _ = rows(0.1)
     data = with_noise_component(opened(X), 0.25)
     assert data.noise_share == 0.25
-    assert without_low_density(data).n_rows == len(X) - int(0.25 * len(X))
-    assert without_low_density(data.replace(noise_share=0.0)).n_rows == len(X)
+    for share in (0.25, 0.0):
+        assert without_low_density(data.replace(noise_share=share)).n_rows == len(X) - int(share * len(X))
 
 
 def test_a_row_of_weight_two_is_two_rows():
@@ -86,20 +86,15 @@ def test_the_box_is_the_smaller_of_two():
         assert of.log_volume == other.log_volume
 
 
-def test_a_constant_column_has_a_width():
-    X, _ = rows(0.1)
-    X[:, 1] = 3.0
-    data = with_noise_component(opened(X), True)
-    assert np.isfinite(data.noise.log_volume)
-    X[:, 1] = X[:, 0]
-    assert np.isfinite(with_noise_component(opened(X), True).noise.log_volume)
-
-
-def test_a_column_that_varies_among_far_rows_only_keeps_its_unit():
-    X, is_noise = rows(0.05)
-    X[~is_noise, 2] = 0.0
-    data = opened(X, "diag")
-    np.testing.assert_array_equal(with_noise_component(data, True).whitening.matrix, data.whitening.matrix)
+def test_a_constant_column_has_a_width_and_keeps_its_unit():
+    X, is_noise = rows(0.1)
+    for column in (3.0, X[:, 0], np.where(is_noise, X[:, 1], 0.0)):
+        X[:, 1] = column
+        data = opened(X, "diag")
+        noisy = with_noise_component(data, True)
+        assert np.isfinite(noisy.noise.log_volume)
+    # The last one varies among the far rows only.
+    np.testing.assert_array_equal(noisy.whitening.matrix, data.whitening.matrix)
 
 
 def test_units_of_the_columns_do_not_matter():
