@@ -1,12 +1,11 @@
 """Selection: the right candidate wins, neighbours help, and the table says what happened."""
 
-import builtins
 import re
+import sys
 import warnings
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_wine
@@ -51,23 +50,21 @@ def test_the_first_example_of_the_paper_has_four_spherical_components(selection)
 
 
 def test_rows_say_what_the_models_say(example, selection):
+    assert set(CRITERIA) < {field.name for field in fields(Row)}
     for row in selection.table[3::4]:
         model = selection.models[row.covariance_type, row.n_components]
         assert type(model) is GaussianMixture
-        assert row.n_parameters == model.n_parameters_
-        assert row.bic == pytest.approx(model.bic(example), rel=1e-10)
-        assert row.aic == pytest.approx(model.aic(example), rel=1e-10)
-        assert row.icl == pytest.approx(model.icl(example), rel=1e-10)
+        assert (row.n_parameters, row.start) == (model.n_parameters_, model.start_)
+        for criterion in ("bic", "aic", "icl"):
+            assert getattr(row, criterion) == pytest.approx(getattr(model, criterion)(example), rel=1e-10)
         assert row.evidence == -2 * model.evidence_
         assert row.log_likelihood == pytest.approx(model.score(example) * len(example), rel=1e-10)
         assert row.converged
         assert row.failed is None
-        assert row.start == model.start_
         assert row.seconds > 0
         # The heaviest first, whether the start was the estimator's or a neighbour's.
         assert np.all(np.diff(model.weights_) <= 0)
-        assert not model.warm_start
-        assert model.n_threads is None
+        assert (model.warm_start, model.n_threads) == (False, None)
 
 
 def test_the_likelihood_does_not_fall_as_components_are_added(selection):
@@ -94,12 +91,8 @@ def test_evidence_chooses_the_number_and_the_family():
     assert lowest == -2 * selection.best.evidence_
     start = f"3 full components have the lowest -2 log evidence, {lowest:.1f}, "
     assert selection.reason.startswith(start)
-    assert "very strong evidence" in selection.reason
     (marked,) = [line for line in str(selection).splitlines() if "<- lowest -2 log evidence" in line]
     assert marked.split()[:2] == ["full", "3"]
-
-
-def test_evidence_finds_more_components_than_the_bic_where_rows_are_few():
     # Five clusters in twelve columns: of 40 rows each, a covariance of 78 parameters is not to be had alone.
     rng = np.random.default_rng(0)
     roots = np.linalg.qr(rng.standard_normal((5, 12, 12)))[0] * np.geomspace(0.5, 2, 12)
@@ -107,13 +100,6 @@ def test_evidence_finds_more_components_than_the_bic_where_rows_are_few():
     table = select(X, range(3, 7), "full", "evidence", random_state=0).table
     assert min(table, key=lambda row: row.evidence).n_components == 5
     assert min(table, key=lambda row: row.bic).n_components < 5
-
-
-def test_full_covariances_are_found():
-    long, wide = np.diag([9.0, 0.3]), np.array([[2.0, 1.8], [1.8, 2.0]])
-    X = clusters([long, wide, wide[::-1, ::-1] * [[1, -1], [-1, 1]]], [200, 150, 150], apart=8)
-    best = select(X, range(1, 5), ("spherical", "diag", "full"), random_state=0).best
-    assert (best.covariance_type, best.n_components) == ("full", 3)
 
 
 def test_a_tied_covariance_is_found():
@@ -125,14 +111,11 @@ def test_a_tied_covariance_is_found():
 
 def test_the_number_of_jobs_changes_nothing(example):
     X = example[:300]
-    alone = select(X, range(1, 5), ("spherical", "full"), random_state=3)
-    parallel = select(X, range(1, 5), ("spherical", "full"), random_state=3, n_jobs=2)
+    alone, parallel = (
+        select(X, range(1, 5), ("spherical", "full"), random_state=3, n_jobs=n_jobs) for n_jobs in (None, 2)
+    )
     for row, other in zip(alone.table, parallel.table, strict=True):
-        assert (row.log_likelihood, row.start, row.warnings) == (
-            other.log_likelihood,
-            other.start,
-            other.warnings,
-        )
+        assert replace(row, seconds=0) == replace(other, seconds=0)
     np.testing.assert_array_equal(alone.best.means_, parallel.best.means_)
     assert parallel.best.n_threads is None
 
@@ -164,35 +147,18 @@ def test_tables_of_other_makes(example):
 
 
 def test_to_pandas_without_pandas(selection, monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *args, **kwargs):
-        if name == "pandas":
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match="to_pandas needs pandas"):
         selection.to_pandas()
 
 
 def test_the_text_is_a_table_with_the_winner_marked(selection):
     head, *lines, empty, reason = str(selection).splitlines()
-    assert re.split("  +", head) == [
-        "covariance",
-        "components",
-        "parameters",
-        "log-likelihood",
-        "BIC",
-        "AIC",
-        "ICL",
-        "-2 log evidence",
-        "start",
-    ]
+    criteria = ["log-likelihood", "BIC", "AIC", "ICL", "-2 log evidence"]
+    assert re.split("  +", head) == ["covariance", "components", "parameters", *criteria, "start"]
     assert len(lines) == 18
-    marked = [line for line in lines if "<- lowest BIC" in line]
-    assert len(marked) == 1
-    assert marked[0].split()[:2] == ["spherical", "4"]
+    (marked,) = [line for line in lines if "<- lowest BIC" in line]
+    assert marked.split()[:2] == ["spherical", "4"]
     assert (empty, reason) == ("", selection.reason)
 
 
@@ -207,7 +173,7 @@ def failed(*numbers):
 @pytest.mark.parametrize(
     ("difference", "words"),
     [
-        (0.5, "hardly worth a mention"),
+        (0.5, "hardly worth"),
         (2.0, "positive"),
         (5.9, "positive"),
         (6.1, ": strong"),
@@ -227,10 +193,6 @@ def test_the_reason_mentions_the_edge():
     assert "No fewer than 3 were tried: try fewer" in _reason(rows(1.0, 2.0, first=3), "aic")
     assert "tried" not in _reason(rows(1.0, 2.0) + failed(3), "bic")
     assert "tried" not in _reason(rows(1.0, first=3), "bic")
-
-
-def test_a_selection_at_the_edge_says_so(example):
-    assert "No more than 2 were tried" in select(example[:200], (1, 2), "spherical", random_state=0).reason
 
 
 def test_failures_are_recorded_and_not_raised():
@@ -262,10 +224,6 @@ def test_warnings_go_into_the_rows(example):
     assert stopped
     assert all(any("max_iter" in text for text in row.warnings) for row in stopped)
     assert "not converged" in str(selection)
-
-
-def test_a_row_has_a_field_for_each_criterion():
-    assert set(CRITERIA) < {field.name for field in fields(Row)}
 
 
 def test_lines_are_printed_if_asked_for(example, capsys):
@@ -302,34 +260,21 @@ def test_one_number_one_family_and_repeats(example):
         ({"tol": -1.0}, ValueError, "tol"),
         ({"random_state": -1}, ValueError, "random_state"),
         ({"sample_weight": np.ones(3)}, ValueError, "sample_weight"),
+        ({"X": np.full((50, 2), np.inf)}, ValueError, "infinity"),
     ],
 )
 def test_bad_values_are_refused_before_anything_is_fitted(example, monkeypatch, arguments, error, message):
     monkeypatch.setattr(GaussianMixture, "fit", lambda *_, **__: pytest.fail("fitted"))
     with pytest.raises(error, match=message):
-        select(example[:50], **arguments)
+        select(**{"X": example[:50]} | arguments)
 
 
-def test_rows_that_are_no_numbers_are_refused(example):
-    with pytest.raises(ValueError, match="infinity"):
-        select(np.where(example > 9, np.inf, example))
-
-
-def test_constant_columns_are_warned_of():
-    X = load_iris().data
-    with_constants = np.column_stack([X, np.ones(len(X)), np.full(len(X), 7.0)])
-    with pytest.warns(ColumnWarning, match=r"^Columns 4 and 5 are constant\. .*comparison"):
-        select(with_constants, range(1, 3), "diag", random_state=0)
-    frame = pd.DataFrame(with_constants, columns=[*"abcd", "flat", "flat too"])
-    with pytest.warns(ColumnWarning, match=r"^Columns 'flat' and 'flat too' are constant"):
-        select(frame, range(1, 3), "diag", random_state=0)
-
-
-@pytest.mark.filterwarnings("ignore:Columns .* are constant")
 def test_constant_columns_do_not_change_the_choice():
     X = load_iris().data
     Z = np.column_stack([np.full(len(X), 3.0), X, np.ones(len(X)), np.full(len(X), -7.0)])
-    plain, padded = (select(table, range(1, 4), random_state=0) for table in (X, Z))
+    plain = select(X, range(1, 4), random_state=0)
+    with pytest.warns(ColumnWarning, match=r"^Columns 0, 5 and 6 are constant\. .*comparison"):
+        padded = select(Z, range(1, 4), random_state=0)
     for row, same in zip(plain.table, padded.table, strict=True):
         np.testing.assert_allclose(row.bic, same.bic, rtol=1e-6)
     assert padded.best.covariance_type == plain.best.covariance_type
@@ -342,7 +287,7 @@ def test_constant_columns_do_not_change_the_choice():
 
 def test_one_gaussian_is_one_cluster():
     n_wrong = 0
-    for n_samples, n_features in ((30, 3), (40, 6), (60, 6), (50, 10)):
+    for n_samples, n_features in ((5, 3), (30, 3), (40, 6), (50, 10)):
         for seed in range(3):
             X = np.random.default_rng(seed).standard_normal((n_samples, n_features))
             selection = select(X, random_state=0)
@@ -360,12 +305,6 @@ def test_one_gaussian_is_one_cluster_however_it_is_fitted(parameters):
     assert (
         select(X, range(1, 5), ("full", "diag", "VEI"), random_state=0, **parameters).best.n_components == 1
     )
-
-
-def test_five_rows_are_not_several_clusters():
-    for seed in range(5):
-        X = np.random.default_rng(seed).standard_normal((5, 3))
-        assert select(X, random_state=0).best.n_components == 1
 
 
 def test_a_likelihood_without_maximum_is_not_compared():
@@ -396,12 +335,11 @@ def test_no_component_of_a_candidate_is_empty():
     assert best.bic < alone.bic(X) + 1
 
 
-@pytest.mark.parametrize("size", [1e3, 1e5, 1e7])
-@pytest.mark.parametrize("is_row", [True, False])
-def test_one_bad_row_is_one_more_cluster(size, is_row):
+@pytest.mark.parametrize(("size", "place"), [(1e3, slice(None)), (1e5, 1), (1e7, slice(None)), (1e7, 1)])
+def test_one_bad_row_is_one_more_cluster(size, place):
     rng = np.random.default_rng(1)
     X = np.vstack([rng.normal(centre, 1, (100, 3)) for centre in (0, 8, -8)])
-    X[5, slice(None) if is_row else 1] = -size
+    X[5, place] = -size
     with pytest.warns(FarRowsWarning, match=r"^Row 5 is more than .* fit with noise") as caught:
         selection = select(X, range(1, 7), ("tied", "full", "tied_spherical"), random_state=0)
     assert caught[0].message.rows == (5,)

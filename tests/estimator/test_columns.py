@@ -38,18 +38,6 @@ def test_fit_warns_once_of_constant_columns_and_uses_them(rows):
     assert str(warning.message).startswith(f"Columns {m + 1} and {m + 2} are constant. ")
 
 
-def test_select_warns_once(rows):
-    X = np.column_stack([rows, np.ones(len(rows))])
-    for options in ({}, {"n_init": 2}):
-
-        def select(options=options):
-            return apolar.select(X, 2, "diag", random_state=0, **options)
-
-        (warning,) = column_warnings(select)
-        assert str(warning.message).startswith(f"Column {rows.shape[1]} is constant. ")
-        assert warning.filename == __file__
-
-
 def test_where_nothing_is_said(rows):
     flat = np.column_stack([rows, np.ones(len(rows))])
     model = apolar.GaussianMixture(2, random_state=0)

@@ -18,11 +18,10 @@ from apolar.search import starts
 from apolar.search.candidates import start_candidates
 from apolar.search.merging import greedily_merged_stats, mixture_distances
 from apolar.search.proposals import with_one_more
-from apolar.search.search import portfolio, race
+from apolar.search.search import race
 from apolar.search.starts import (
     STARTS,
     best_of_short_runs,
-    from_kmeans,
     from_overseeding,
     nearest_stats,
     random_rows,
@@ -56,13 +55,16 @@ def test_every_start_gives_every_family_a_mixture(name, start):
 
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize(("n_components", "n_features"), [(1, 1), (1, 3), (3, 1), (5, 2)])
-def test_one_component_one_column_and_more_components_than_columns(start, n_components, n_features):
+def test_one_component_one_column_more_components_than_columns_and_few_rows(start, n_components, n_features):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, n_features)) + 4 * rng.integers(0, 3, (120, 1))
-    for name in ("spherical", "full"):
-        candidates = start_candidates(start, Problem(open_rows(X), family(name)), n_components, Prior(), rng)
-        assert candidates[0].parameters.is_finite
-        assert candidates[0].parameters.n_components == n_components
+    # Also where there are fewer different rows than components.
+    repeated = np.repeat(np.arange(3.0)[:, None], 20, axis=0) @ np.ones((1, n_features))
+    for name, rows in (("spherical", X), ("full", X), ("full", repeated)):
+        problem = Problem(open_rows(rows), family(name))
+        (first, *_) = start_candidates(start, problem, n_components, Prior(), rng)
+        assert first.parameters.is_finite
+        assert first.parameters.n_components == n_components
 
 
 def test_moments_that_do_not_work_are_skipped_with_the_reason():
@@ -75,30 +77,19 @@ def test_moments_that_do_not_work_are_skipped_with_the_reason():
 
 
 @each_family
-def test_merging_adds_statistics_and_keeps_the_total(name):
-    rows, _ = data(name)
-    untied = rows.family.untied
-    responsibilities = np.random.default_rng(0).dirichlet(np.ones(9), rows.n_rows)
-    stats = rows.soft_stats(responsibilities.T)
-    merged = greedily_merged_stats(untied, stats, 3)
-    assert merged.array.shape == (3, rows.n_stats)
-    np.testing.assert_allclose(merged.array.sum(axis=0), stats.array.sum(axis=0), atol=1e-9)
-    np.testing.assert_array_equal(greedily_merged_stats(untied, stats[:3], 3).array, stats[:3].array)
-
-
-@each_family
-def test_merging_puts_the_parts_of_a_cluster_together(name):
+def test_merging_adds_statistics_and_puts_the_parts_of_a_cluster_together(name):
     rng = np.random.default_rng(0)
     centres = np.repeat(np.array([[0.0, 0], [20, 0], [0, 20]]), 3, axis=0)
     labels = np.repeat(np.arange(9), 40)
     rows = Problem(open_rows(centres[labels] + rng.standard_normal((360, 2))), family(name))
-    merged = greedily_merged_stats(rows.family.untied, rows.hard_stats(labels, 9), 3)
+    stats = rows.hard_stats(labels, 9)
+    merged = greedily_merged_stats(rows.family.untied, stats, 3)
     np.testing.assert_allclose(merged.counts, 120)
     expected = rows.hard_stats(labels // 3, 3)
     # Components may be in any order: they are compared by a number that differs between them.
-    np.testing.assert_allclose(
-        *(sorted(s.array @ np.arange(rows.n_stats)) for s in (merged, expected)), atol=1e-6
-    )
+    numbers = [sorted(each.array @ np.arange(rows.n_stats)) for each in (merged, expected)]
+    np.testing.assert_allclose(*numbers, atol=1e-6)
+    np.testing.assert_array_equal(greedily_merged_stats(rows.family, stats[:3], 3).array, stats[:3].array)
 
 
 def test_seeds_are_rows_far_apart():
@@ -144,17 +135,14 @@ def test_splitting_finds_the_component_that_is_two():
     X, labels = apolar.datasets.make_example(1, 2000, random_state=1)
     rows = Problem(open_rows(X), family("spherical"))
     heavy = np.argsort(-np.bincount(labels))
-    joined = np.where(labels == heavy[1], heavy[0], labels)
-    stats = rows.hard_stats(np.unique(joined, return_inverse=True)[1], 3)
-    components = rows.family.m_step(stats, Prior())
+    joined = np.unique(np.where(labels == heavy[1], heavy[0], labels), return_inverse=True)[1]
+    components = rows.family.m_step(rows.hard_stats(joined, 3), Prior())
     truth = rows.family.m_step(rows.hard_stats(labels, 4), Prior())
-
-    def objective(mixture):
-        return objective_of(rows, mixture[None], Prior())
-
-    best = max(objective(proposal) for proposal in with_one_more(rows, components, rng))
-    before, top = objective(components), objective(truth)
-    assert best > before + 0.5 * (top - before)
+    proposals = with_one_more(rows, components, rng)
+    before, top, *values = (
+        objective_of(rows, each[None], Prior()) for each in (components, truth, *proposals)
+    )
+    assert max(values) > before + 0.5 * (top - before)
 
 
 @each_family
@@ -186,16 +174,6 @@ def test_wide_data_are_split_along_an_iterated_axis(name):
     moved = [np.abs(np.diff(rows.whitening.inverse_transform(p.means), axis=0))[0] for p in proposals]
     if rows.family.is_axis_aligned:  # decorrelated rows have no longest axis
         assert any(np.argmax(step) == 0 for step in moved)
-
-
-def test_the_portfolio_is_sorted_and_finds_the_optimum():
-    X, labels = apolar.datasets.make_example(1, 1000, random_state=3)
-    rows = Problem(open_rows(X), family("spherical"))
-    candidates = portfolio(rows, 4, Prior(), np.random.default_rng(0))
-    likelihoods = [candidate.log_likelihood for candidate in candidates]
-    assert likelihoods == sorted(likelihoods, reverse=True)
-    predicted = rows.row_responsibilities(candidates[0].parameters)[0].argmax(axis=0)
-    assert apolar.scores.adjusted_rand_index(labels, predicted) > 0.98
 
 
 @pytest.mark.parametrize(("prior", "first"), [(AdaptivePrior(), "near"), (Prior(), "empty")])
@@ -235,35 +213,14 @@ def test_how_far_apart_mixtures_are(name):
     np.testing.assert_allclose(distance(stats, both), [0, distance(stats, other)], rtol=1e-9, atol=1e-9)
 
 
-def test_starts_see_weights():
-    # A cluster of negligible weight gets no seeds.
-    rng = np.random.default_rng(0)
-    X = np.concatenate([rng.standard_normal((200, 2)), rng.standard_normal((200, 2)) + 50])
-    light = np.where(np.arange(400) < 200, 1.0, 1e-9)
-    rows = Problem(open_rows(X, light), family("spherical"))
-    assert np.all(random_rows(rows, 5, rng) < 200)
-    components = from_kmeans(rows, 2, Prior(), rng)
-    assert components.is_finite
-
-
 def test_short_runs_from_rows_beat_those_from_random_responsibilities():
     rows, _ = data("spherical")
-    by_rows = best_of_short_runs(rows, 4, Prior(), np.random.default_rng(0), n_runs=12, n_steps=5)
-    by_chance = best_of_short_runs(
-        rows, 4, Prior(), np.random.default_rng(0), n_runs=12, n_steps=5, from_rows=False
-    )
-    values = [objective_of(rows, c[None], Prior()) for c in (by_rows, by_chance)]
+    values = []
+    for from_rows in (True, False):
+        settings = {"n_runs": 12, "n_steps": 5, "from_rows": from_rows}
+        best = best_of_short_runs(rows, 4, Prior(), np.random.default_rng(0), **settings)
+        values.append(objective_of(rows, best[None], Prior()))
     assert values[0] > values[1]
-
-
-def test_duplicated_rows_are_fewer_seeds():
-    X = np.repeat(np.arange(3.0)[:, None], 20, axis=0) @ np.ones((1, 2))
-    for start in STARTS:
-        candidates = start_candidates(
-            start, Problem(open_rows(X), family("full")), 5, Prior(), np.random.default_rng(0)
-        )
-        assert candidates[0].parameters.is_finite
-        assert candidates[0].parameters.n_components == 5
 
 
 def test_runs_without_a_finite_likelihood_lose_to_all_others(monkeypatch):
