@@ -37,11 +37,7 @@ def test_candidates_are_counted_also_those_that_are_dropped(rows):
     calls = reports(rows, range(1, 4), ("full", "tied", "tied_spherical"))
     check(calls, FITTING, 9)
     assert list(dict.fromkeys(what for what, _, _ in calls)) == [FITTING, REFINING]
-
-
-def test_candidates_of_the_estimator_are_counted(rows):
-    calls = reports(rows, (1, 2), ("diag", "spherical"), "evidence")
-    check(calls, FITTING, 4)
+    check(reports(rows, (1, 2), ("diag", "spherical"), "evidence"), FITTING, 4)
 
 
 def test_fits_to_all_rows_are_counted(rows, monkeypatch):
