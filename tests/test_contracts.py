@@ -38,10 +38,7 @@ def expected_failures(estimator):
     return reasons
 
 
-@parametrize_with_checks(
-    [GaussianMixture()],
-    expected_failed_checks=expected_failures,
-)
+@parametrize_with_checks([GaussianMixture()], expected_failed_checks=expected_failures)
 @pytest.mark.filterwarnings("ignore")
 def test_the_checks_of_scikit_learn(estimator, check):
     check(estimator)

@@ -132,6 +132,8 @@ def test_fits_and_answers_are_the_same(kind, weighted, expected, tmp_path, monke
     np.testing.assert_array_equal(on_host(of_array.predict(rows)), of_array.predict(X))
     posteriors = on_host(of_array.predict_proba(rows))
     np.testing.assert_allclose(posteriors, of_array.predict_proba(X), atol=1e-9)
+    if kind != "sparse":
+        np.testing.assert_array_equal(on_host(of_array.outliers(rows)), of_array.outliers(X))
     if hasattr(model, "feature_names_in_"):
         assert list(model.feature_names_in_) == NAMES
 

@@ -1,8 +1,6 @@
 """Fits and predictions by the compiled kernels are those by NumPy, for every family, wherever they run."""
 
-import multiprocessing
 import os
-import sys
 import threading
 
 import joblib
@@ -162,25 +160,6 @@ def test_several_threads_fit_at_the_same_time():
 def sums_in_threads(n_threads=3):
     row_map = compiled.RowMap.of(np.zeros(X.shape[1]))
     return compiled.stats_under(X, W, row_map, None, compiled.FULL, n_threads)
-
-
-def child(results):
-    results.put(sums_in_threads())
-
-
-@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="no safe fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.usefixtures("small_parts")
-def test_a_forked_process_has_threads_of_its_own():
-    expected = sums_in_threads()
-    context = multiprocessing.get_context("fork")
-    results = context.Queue()
-    process = context.Process(target=child, args=(results,), daemon=True)
-    process.start()
-    np.testing.assert_array_equal(results.get(timeout=60), expected)
-    process.join(60)
-    assert process.exitcode == 0
-    np.testing.assert_array_equal(sums_in_threads(), expected)
 
 
 def test_workers_of_joblib_use_the_kernels_with_their_share_of_the_processors():

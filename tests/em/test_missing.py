@@ -5,13 +5,12 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from apolar._core import compiled
-from apolar.data import ArrayRows, open_rows
+from apolar.data import open_rows
 from apolar.em import missing
 from apolar.em.completion import Completion
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
 from apolar.em.run import Stop, run
-from apolar.exceptions import ColumnError
 from apolar.mixture import Prior
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats
@@ -154,17 +153,6 @@ def test_noise_of_complete_rows_is_that_without_missing_values(name):
     other_stats, other_objective = incomplete.e_step(parameters[None])
     np.testing.assert_allclose(objective, other_objective, rtol=1e-11)
     np.testing.assert_allclose(stats.array, other_stats.array, rtol=1e-9, atol=1e-9 * len(X))
-
-
-def test_a_column_without_values_is_refused_by_its_name():
-    X, _ = incomplete_rows(30, 0.1)
-    X[:, 1] = np.nan
-    rows = ArrayRows(X)
-    with pytest.raises(ColumnError, match="Column 1 of X has no observed value"):
-        Problem(rows, FAMILIES["full"])
-    rows.names = ("a", "b", "c")
-    with pytest.raises(ColumnError, match="Column 'b' of X has no observed value"):
-        Problem(rows, FAMILIES["diag"])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import apolar
 from apolar.exceptions import ColumnWarning
@@ -41,8 +42,13 @@ def test_fit_warns_once_of_constant_columns_and_uses_them(rows):
 def test_where_nothing_is_said(rows):
     flat = np.column_stack([rows, np.ones(len(rows))])
     model = apolar.GaussianMixture(2, random_state=0)
-    assert not column_warnings(lambda: model.fit(rows))
-    assert not column_warnings(lambda: model.fit(np.ones((len(rows), 2))))
     # Streams, and what fills in values.
-    assert not column_warnings(lambda: apolar.GaussianMixture(2, random_state=0).partial_fit(flat))
-    assert not column_warnings(lambda: apolar.MixtureImputer(n_components=2, random_state=0).fit(flat))
+    imputer = apolar.MixtureImputer(n_components=2, random_state=0)
+    calls = (
+        (model.fit, rows),
+        (model.fit, np.ones(rows.shape)),
+        (clone(model).partial_fit, flat),
+        (imputer.fit, flat),
+    )
+    for call, X in calls:
+        assert not column_warnings(lambda call=call, X=X: call(X))

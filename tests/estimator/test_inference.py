@@ -30,9 +30,6 @@ def clusters(separation, counts=(300, 200), seed=0):
     return X, labels
 
 
-# --- the information ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", FAMILY_NAMES)
 def test_one_component_has_the_errors_of_the_textbook(name):
     rng = np.random.default_rng(1)
@@ -124,9 +121,6 @@ def test_the_maximum_of_the_posterior_is_near_enough():
     np.testing.assert_allclose(other, plain, rtol=0.1)
 
 
-# --- what is refused ----------------------------------------------------------------------
-
-
 def moved(model, **parameters):
     """Return a fitted mixture with some of its parameters changed."""
     for name, value in parameters.items():
@@ -154,19 +148,15 @@ def test_components_that_are_the_same_are_refused():
         same.standard_errors(X)
 
 
-def test_a_mixture_of_other_rows_is_refused():
-    X, labels = clusters(6.0)
-    with pytest.raises(ValueError, match="standard errors from the maximum .* weights of the fit"):
-        optimum(X, labels, "diag").standard_errors(X + 0.3)
-
-
-def test_a_component_of_one_row_is_none_of_less():
+def test_a_mixture_of_other_rows_or_of_less_than_a_row_is_refused():
     X, labels = clusters(6.0)
     model = optimum(X, labels, "diag")
-    for count, refused in ((1 - 1e-12, False), (0.9999, True)):
+    with pytest.raises(ValueError, match="standard errors from the maximum .* weights of the fit"):
+        model.standard_errors(X + 0.3)
+    # A part of a sum is one only to rounding; less than one is never shown as one.
+    for count, message in ((1 - 1e-12, "maximum"), (0.9999, r"Cluster 2 .* holds 0.99 rows")):
         weight = count / len(X)
-        # A part of a sum is one only to rounding; less than one is never shown as one.
-        with pytest.raises(ValueError, match=r"Cluster 2 .* holds 0.99 rows" if refused else "maximum"):
+        with pytest.raises(ValueError, match=message):
             moved(model, weights=[1 - weight, weight]).standard_errors(X)
 
 
@@ -178,9 +168,6 @@ def test_a_collapsed_component_is_refused():
         model.standard_errors(X)
     # By number, so that a report can count from one.
     assert refused.value.component == 2
-
-
-# --- resampling ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "parametric"), [("spherical", False), ("full", False), ("tied", True)])

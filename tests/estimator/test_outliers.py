@@ -55,14 +55,6 @@ def test_missing_values_do_not_count(rows):
     assert n_observed.tolist() == [2]
 
 
-def test_rows_of_dask_are_lazy(rows):
-    da = pytest.importorskip("dask.array")
-    gm = apolar.GaussianMixture(2, random_state=0).fit(rows)
-    far = np.vstack([rows, [[1e6, 0, 0]]])
-    lazy = gm.outliers(da.from_array(far, chunks=(100, 3)))
-    np.testing.assert_array_equal(lazy.compute(), gm.outliers(far))
-
-
 @pytest.mark.parametrize("level", [0, 1, -0.1, 2])
 def test_a_level_that_is_no_probability_is_refused(rows, level):
     gm = apolar.GaussianMixture(1, random_state=0).fit(rows)
