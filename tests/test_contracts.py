@@ -3,8 +3,6 @@
 import pickle
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
@@ -110,19 +108,6 @@ def test_every_start_and_family(rows, name, start):
         3, covariance_type=FAMILIES[name].code, init_params=start, n_init=2, random_state=0
     )
     np.testing.assert_array_equal(by_code.fit(X).means_, model.means_)
-
-
-def test_dataframes_of_pandas_and_polars_are_arrays_with_names(rows):
-    X, _ = rows
-    names = ["a", "b", "c", "d"]
-    plain = GaussianMixture(3, random_state=0).fit(X)
-    for dataframe in (pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names)):
-        model = GaussianMixture(3, random_state=0).fit(dataframe)
-        assert list(model.feature_names_in_) == names
-        np.testing.assert_array_equal(model.means_, plain.means_)
-        np.testing.assert_array_equal(model.predict(dataframe), plain.predict(X))
-        with pytest.warns(UserWarning, match="feature names"):
-            model.predict(X)
 
 
 def test_clone_pickle_and_same_seed(rows):

@@ -1,4 +1,4 @@
-"""Selection: the right candidate wins, neighbours help, and the table says what happened."""
+"""Selection: the right candidate wins, neighbours help, the table says what happened, progress is told."""
 
 import re
 import sys
@@ -10,14 +10,16 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import load_wine
 
+from apolar._core.settings import SETTINGS
 from apolar.datasets import load_iris, make_example
 from apolar.estimator import GaussianMixture
 from apolar.exceptions import ColumnWarning, FarRowsWarning
 from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
 from apolar.scores import CRITERIA
-from apolar.selection import Row, select
+from apolar.selection import Row, grid, select
 from apolar.selection.selection_table import reason as _reason
+from references import table
 
 
 def clusters(covariances, counts, seed=0, apart=6.0):
@@ -384,3 +386,76 @@ def test_columns_whose_covariances_do_not_fit_into_memory_are_refused():
     X = np.random.default_rng(0).uniform(size=(20, 400_000))
     with pytest.raises(MemoryError, match="use 'diag' or 'spherical'"):
         select(X, 2)
+
+
+FITTING, REFINING, ON_ALL_ROWS = "fitting", "refining", "fitting to all rows"
+
+
+@pytest.fixture(scope="module")
+def iris():
+    return load_iris().data
+
+
+def reports(X, *arguments, **parameters):
+    calls = []
+    select(X, *arguments, callback=lambda *call: calls.append(call), random_state=0, **parameters)
+    return calls
+
+
+def check(calls, what, n_all):
+    counts = [(done, total) for said, done, total in calls if said == what]
+    assert counts
+    assert {total for _, total in counts} == {n_all}
+    done = [count for count, _ in counts]
+    assert done == sorted(done)
+    assert done[-1] == n_all
+
+
+def test_candidates_are_counted_also_those_that_are_dropped(iris):
+    calls = reports(iris, range(1, 4), ("full", "tied", "tied_spherical"))
+    check(calls, FITTING, 9)
+    assert list(dict.fromkeys(what for what, _, _ in calls)) == [FITTING, REFINING]
+    check(reports(iris, (1, 2), ("diag", "spherical"), "evidence"), FITTING, 4)
+
+
+def test_fits_to_all_rows_are_counted(iris, monkeypatch):
+    monkeypatch.setattr(grid, "SETTINGS", replace(SETTINGS, sample_rows=60))
+    calls = reports(np.repeat(iris, 2, axis=0), (2, 3), "diag")
+    totals = {total for what, _, total in calls if what == ON_ALL_ROWS}
+    assert len(totals) == 1
+    check(calls, ON_ALL_ROWS, totals.pop())
+
+
+def test_a_callback_changes_nothing(iris):
+    told, silent = (
+        select(iris, (2, 3), "full", callback=callback, random_state=0) for callback in (print, None)
+    )
+    assert [row.bic for row in told.table] == [row.bic for row in silent.table]
+
+
+def test_no_fit_is_below_that_of_mclusts_start_without_a_prior():
+    # EM of the start from mclust's tree alone ends at this likelihood.
+    (row,) = select(table("diabetes.csv"), 6, "VVI", random_state=0).table
+    assert row.log_likelihood > -2311.494
+
+
+def test_the_number_of_clusters_is_found_beside_noise():
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 3
+    X = np.array([[0.0, 0, 0], [9, 0, 1], [0, 9, 3]])[labels] + rng.standard_normal((300, 3))
+    X = np.vstack([X, rng.uniform(X.min(axis=0) - 2, X.max(axis=0) + 2, (40, 3))])
+    selection = select(X, range(1, 6), ("spherical", "full"), noise=True, random_state=0)
+    best = selection.best
+    assert (best.covariance_type, best.n_components) == ("spherical", 3)
+    assert np.mean(best.predict(X[300:]) == -1) > 0.85
+    row = next(row for row in selection.table if (row.covariance_type, row.n_components) == ("spherical", 3))
+    # Weights, means and variances, and the weight and the volume of the noise.
+    assert row.n_parameters == 2 + 9 + 3 + 2
+    assert row.bic == best.bic(X)
+    for kind in ("spherical", "full"):
+        bounds = [row.log_likelihood for row in selection.table if row.covariance_type == kind]
+        # The prior costs likelihood: a little less with one component more is not a worse optimum.
+        assert np.all(np.diff(bounds) > -10)
+    without = select(X, range(1, 6), "spherical", random_state=0).best
+    assert without.n_components > 3
+    assert without.bic(X) > best.bic(X)

@@ -2,11 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from apolar.data import on_checked, open_rows
-from apolar.em.problem import Problem
-from apolar.mixture.families import family
 from apolar.moments.covariance import row_moments
 
 RNG = np.random.default_rng(0)
@@ -44,14 +41,6 @@ def test_looking_at_the_first_rows_of_a_stream_loses_none(before):
     assert rows.reduce(SUMS)[2] == len(X)
 
 
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_no_rows_are_refused(n_threads):
-    with pytest.raises(ValueError, match="X has no rows"):
-        open_rows(X[:0]).reduce(SUMS, n_threads=n_threads)
-    with pytest.raises(ValueError, match="all zero"):
-        open_rows(X, np.zeros(len(X))).reduce(SUMS, n_threads=n_threads)
-
-
 def test_an_error_has_the_index_of_its_row():
     bad = X.copy()
     bad[777, 2] = np.nan
@@ -78,16 +67,3 @@ def test_a_column_far_from_zero_keeps_its_digits_beside_wide_ones():
     for has_covariance in (False, True):
         moments = row_moments(open_rows(far), has_covariance=has_covariance)
         np.testing.assert_allclose(moments.variances, np.diag(expected), rtol=1e-9)
-
-
-def test_wide_sparse_rows_have_the_sums_of_dense_ones():
-    kind = family("spherical")
-    rows = sparse.random(2000, 300, density=0.05, random_state=3, format="csr")
-    weights = W[: rows.shape[0]]
-    dense, wide = (Problem(open_rows(table, weights), kind) for table in (rows.toarray(), rows))
-    start = kind.m_step(dense.hard_stats(np.arange(dense.n_rows) % 3, 3), None)[None]
-    for ours, expected in zip(wide.e_step(start), dense.e_step(start), strict=True):
-        ours, expected = (getattr(sums, "array", sums) for sums in (ours, expected))
-        np.testing.assert_allclose(ours, expected, rtol=1e-9, atol=1e-8)
-    nearest = [data.nearest_stats(start[0].means).array for data in (wide, dense)]
-    np.testing.assert_allclose(*nearest, rtol=1e-9, atol=1e-8)

@@ -109,14 +109,6 @@ def test_every_source_gives_the_same(source, expected):
     assert expected.bic(rows) == pytest.approx(expected.bic(Z), rel=1e-10)
 
 
-def test_a_row_of_weight_two_is_the_row_twice():
-    twice = np.concatenate([Z, Z[:200]])
-    weights = np.where(np.arange(len(Z)) < 200, 2.0, 1.0)
-    ours, theirs = fitted(Z, sample_weight=weights), fitted(twice)
-    np.testing.assert_allclose(ours.means_, theirs.means_, atol=1e-3)
-    assert ours.score(Z, sample_weight=weights) == pytest.approx(theirs.score(twice), abs=1e-5)
-
-
 def test_rows_and_columns_without_values():
     empty = Z.copy()
     empty[7] = np.nan

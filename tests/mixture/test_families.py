@@ -7,10 +7,9 @@ from scipy.stats import invgamma, invwishart, multivariate_normal
 from apolar.data import open_rows
 from apolar.em.coordinates import LocalCoordinates
 from apolar.em.problem import Problem
-from apolar.em.whitening import whitening_around
 from apolar.mixture import Prior, families
 from apolar.mixture.families import FAMILIES
-from apolar.mixture.parameters import WhitenedParameters, batch
+from apolar.mixture.parameters import WhitenedParameters
 from mixtures import FAMILY_NAMES
 
 each_family = pytest.mark.parametrize("family", [FAMILIES[name] for name in FAMILY_NAMES], ids=FAMILY_NAMES)
@@ -40,17 +39,6 @@ def test_codes_and_numbers_of_parameters(name, code, count):
     for unknown in (f"{name}s", [name], None, 3):
         with pytest.raises(ValueError, match="'tied_diag'"):
             families.family(unknown)
-
-
-@each_family
-def test_the_natural_parameters_give_the_weighted_log_density(family):
-    X, data, components = example(family)
-    logits = data.row_logits(family.natural(components), slice(None)) + data.whitening.log_det
-    in_data_units = data.whitening.inverse_transform_parameters(components)
-    matrices = family.matrices(in_data_units.covariances, 3, 3)
-    for k in range(3):
-        density = multivariate_normal(in_data_units.means[k], matrices[k]).logpdf(X)
-        np.testing.assert_allclose(logits[k], density + np.log(in_data_units.weights[k]), atol=1e-10)
 
 
 @each_prior
@@ -85,37 +73,6 @@ def test_the_log_prior_is_that_of_conjugate_distributions(name, prior, scale):
     first, second = example(family)[2], example(family, 5)[2]
     difference = family.log_prior(first, prior) - family.log_prior(second, prior)
     assert difference == pytest.approx(expected(first) - expected(second), abs=1e-9)
-
-
-@each_family
-def test_batches_are_the_mixtures_in_them(family):
-    _, data, _ = example(family)
-    mixtures = [example(family, seed)[2] for seed in range(3)]
-    together, likelihoods = data.e_step(batch(mixtures))
-    for i, mixture in enumerate(mixtures):
-        stats, likelihood = data.e_step(mixture[None])
-        np.testing.assert_allclose(together[i].array, stats[0].array, atol=1e-10)
-        assert likelihoods[i] == pytest.approx(likelihood[0], abs=1e-9)
-
-
-@each_family
-def test_the_whitening_of_a_mixture_is_inverted(family):
-    _, data, components = example(family)
-    in_data_units = data.whitening.inverse_transform_parameters(components)
-    whitening = whitening_around(in_data_units, family)
-    again = whitening.inverse_transform_parameters(whitening.transform_parameters(in_data_units))
-    np.testing.assert_allclose(again.means, in_data_units.means, atol=1e-10)
-    np.testing.assert_allclose(again.covariances, in_data_units.covariances, rtol=1e-9, atol=1e-10)
-
-
-@each_family
-def test_families_know_their_relatives(family):
-    relatives = family.untied, family.with_axes(1), family.with_axes(0)
-    assert all(relative in FAMILIES.values() for relative in relatives)
-    assert relatives[0].untied == relatives[0]
-    assert relatives[1].is_axis_aligned
-    assert relatives[2].is_spherical
-    assert relatives[2].shares_covariance == (family.code[0] == "E")
 
 
 @each_family

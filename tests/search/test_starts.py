@@ -22,13 +22,12 @@ from apolar.search.search import race
 from apolar.search.starts import (
     STARTS,
     best_of_short_runs,
-    from_overseeding,
     nearest_stats,
     random_rows,
     spread_rows,
 )
 from em_steps import objective_of
-from mixtures import FAMILY_NAMES, pairs
+from mixtures import FAMILY_NAMES
 
 NAMES = FAMILY_NAMES
 each_family = pytest.mark.parametrize("name", NAMES)
@@ -37,20 +36,6 @@ each_family = pytest.mark.parametrize("name", NAMES)
 def data(name, n=300, seed=0, **kwargs):
     X, labels = apolar.datasets.make_example(1, n, random_state=seed)
     return Problem(open_rows(X, **kwargs), family(name)), labels
-
-
-@pytest.mark.parametrize(("name", "start"), pairs(FAMILY_NAMES, list(STARTS)))
-def test_every_start_gives_every_family_a_mixture(name, start):
-    rows, _ = data(name)
-    candidates = start_candidates(start, rows, 4, Prior(), np.random.default_rng(0))
-    components = candidates[0].parameters
-    assert candidates[0].skipped == ()
-    assert components.is_finite
-    assert components.weights.shape == (4,)
-    assert components.means.shape == (4, 6)
-    assert components.weights.sum() == pytest.approx(1)
-    again = start_candidates(start, rows, 4, Prior(), np.random.default_rng(0))[0].parameters
-    np.testing.assert_array_equal(again.means, components.means)
 
 
 @pytest.mark.parametrize("start", STARTS)
@@ -114,18 +99,6 @@ def test_seeds_are_rows_far_apart():
     np.testing.assert_allclose(np.bincount(seeds[:, 0]) / 4000, [0.25, 0.25, 0.5], atol=0.032)
     after = seeds[seeds[:, 0] == 1, 1]
     np.testing.assert_allclose(np.bincount(after) / len(after), [1 / 3, 0, 2 / 3], atol=0.06)
-
-
-@each_family
-def test_proposals_have_one_component_more(name):
-    rows, _ = data(name)
-    components = from_overseeding(rows, 3, Prior(), np.random.default_rng(0))
-    proposals = with_one_more(rows, components, np.random.default_rng(0))
-    assert len(proposals) >= 3 + 1
-    for proposal in proposals:
-        assert proposal.is_finite
-        assert proposal.means.shape == (4, 6)
-        assert proposal.weights.sum() == pytest.approx(1)
 
 
 def test_splitting_finds_the_component_that_is_two():
