@@ -104,20 +104,16 @@ def test_decisions_agree_with_probabilities():
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_missing_values_are_allowed(shared):
-    holes = np.random.default_rng(0).random(X.shape) < 0.15
-    holed = np.where(holes, np.nan, X)
+def test_missing_values_are_allowed_and_a_weight_is_a_number_of_rows(shared):
+    rng = np.random.default_rng(0)
+    holed = np.where(rng.random(X.shape) < 0.15, np.nan, X)
     model = MixtureClassifier(1, covariance_type="full", shared=shared, random_state=0).fit(holed, Y)
     assert model.score(X, Y) > 0.95
     assert model.score(holed, Y) > 0.9
     # A row without any value: the shares of the classes.
     np.testing.assert_allclose(model.predict_proba([[np.nan] * 4]), [model.class_prior_], atol=1e-9)
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_a_weight_is_a_number_of_rows(shared):
-    counts = np.random.default_rng(0).integers(1, 4, len(X))
-    model = MixtureClassifier(1, covariance_type=("diag", "full"), shared=shared, random_state=0)
+    counts = rng.integers(1, 4, len(X))
+    model.set_params(covariance_type=("diag", "full"))
     weighted = model.fit(X, Y, sample_weight=counts).predict_proba(X)
     repeated = model.fit(np.repeat(X, counts, axis=0), np.repeat(Y, counts)).predict_proba(X)
     # Additions in another order, and fits up to their tolerance.
@@ -215,21 +211,19 @@ def test_columns_that_say_nothing_leave_the_larger_class():
     # Chance decides how far a linear classifier is off: one draw where it is by much.
     with pytest.warns(apolar.exceptions.FewRowsWarning, match="most probable class"):
         model = MixtureClassifier(shared=True, random_state=0).fit(rows, classes)
-    np.testing.assert_array_equal(model.predict(rows), np.zeros(60, dtype=bool))
+    assert not np.any(model.predict(rows))
     np.testing.assert_allclose(model.predict_proba(rows[:1]), [[0.75, 0.25]])
 
 
 def test_the_choice_depends_neither_on_units_nor_on_the_order_of_rows():
-    few, classes, others, _ = few_and_others(load_wine(), 40, 0)
+    few, classes, others, _ = few_and_others(load_wine(), 26, 0)
     model = MixtureClassifier(shared=True, random_state=0)
     expected = model.fit(few, classes).predict_proba(others)
     units = np.geomspace(1e-3, 1e3, few.shape[1])
     order = np.random.default_rng(0).permutation(len(few))
-    scaled = model.fit(few * units, classes).predict_proba(others * units)
     # The units change the order of sums of squares.
-    np.testing.assert_allclose(scaled, expected, atol=1e-6)
-    shuffled = model.fit(few[order], classes[order]).predict_proba(others)
-    np.testing.assert_allclose(shuffled, expected, atol=1e-6)
+    moved = model.fit(few[order] * units, classes[order]).predict_proba(others * units)
+    np.testing.assert_allclose(moved, expected, atol=1e-6)
 
 
 def test_a_class_of_one_row_shares_the_covariance_of_others():

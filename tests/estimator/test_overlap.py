@@ -67,14 +67,10 @@ def test_the_estimate_is_as_near_to_the_truth_as_it_says():
     # log(w1 f1 / w0 f0) = a x^2 + b x + c, which is above zero between the roots.
     a, b = 0.5 * (1 / 4 - 1 / 0.25), 1.5 / 0.25
     c = np.log(0.3 / 0.7) + 0.5 * np.log(4.0 / 0.25) - 0.5 * 1.5**2 / 0.25
-    low, high = np.sort(np.roots([a, b, c]))
-    exact = [
-        norm.cdf(high / 2) - norm.cdf(low / 2),
-        1 - norm.cdf((high - 1.5) / 0.5) + norm.cdf((low - 1.5) / 0.5),
-    ]
-    estimates = found.misclassification[[0, 1], [1, 0]], found.standard_error[[0, 1], [1, 0]]
-    assert np.all(np.abs(estimates[0] - exact) < 3 * estimates[1])
-    assert 0 < estimates[1].max() < 0.004
+    inside = [np.diff(norm.cdf(np.sort(np.roots([a, b, c])), *each))[0] for each in ((0, 2), (1.5, 0.5))]
+    exact, errors = [inside[0], 1 - inside[1]], found.standard_error[[0, 1], [1, 0]]
+    assert np.all(np.abs(found.misclassification[[0, 1], [1, 0]] - exact) < 3 * errors)
+    assert 0 < errors.max() < 0.004
 
 
 def test_one_component_and_components_that_are_the_same():
