@@ -178,20 +178,3 @@ def test_workers_of_joblib_use_the_kernels_with_their_share_of_the_processors():
 def test_blas_limits_are_limits_of_the_kernels():
     with threadpool_limits(1, user_api="blas"):
         assert default_threads() == 1
-        assert fit_threads(None) == 1
-        assert fit_threads(5) == 5
-
-
-def fit_threads(n_threads):
-    """Return the most threads that the kernels are asked to use by a fit."""
-    asked = []
-    sums_of_parts = compiled._sums_of_parts
-
-    def counting(name, arguments, shapes, n_threads, *others):
-        asked.append(n_threads)
-        return sums_of_parts(name, arguments, shapes, n_threads, *others)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "_sums_of_parts", counting)
-        apolar.GaussianMixture(2, n_threads=n_threads, random_state=0).fit(X[:400])
-    return max(asked)

@@ -16,7 +16,7 @@ from apolar.em.run import Stop, evidence_of, run
 from apolar.mixture import Prior
 from apolar.mixture.families import family
 from apolar.mixture.noise import N_NOISE_PARAMETERS, NoiseBox, noise_weights
-from em_steps import plain_em
+from em_steps import plain_em, problem_of, rows_of
 from mixtures import FAMILY_NAMES
 from references import FOLDER, table
 
@@ -34,28 +34,11 @@ def moved_iris():
     return X, np.where(moved, -1, number // 50)
 
 
-def rows(n_noise=30, seed=0):
-    """Return two clusters in three columns with noise around them, and the labels."""
-    rng = np.random.default_rng(seed)
-    labels = np.repeat([0, 1], [150, 100])
-    means = np.array([[0.0, 0, 5], [6, 1, 5]])
-    X = means[labels] + rng.standard_normal((250, 3)) * np.array([0.7, 1.2])[labels, None]
-    noise = rng.uniform([-6, -6, -1], [12, 8, 11], (n_noise, 3))
-    return np.vstack([X, noise]), np.append(labels, np.full(n_noise, -1))
-
-
-def data_and_start(name, weights=None):
-    X, labels = rows()
-    data = with_noise_component(Problem(open_rows(X, weights), family(name)), 0.1)
-    stats = data.soft_stats(labels[None] == np.arange(2)[:, None])
-    return data, data.m_step(stats, Prior())
-
-
 @each_family
 def test_the_e_step_is_that_of_the_textbook(name):
-    data, parameters = data_and_start(name)
+    data, parameters = problem_of(name, "noise")
     in_units = data.whitening.inverse_transform_parameters(parameters, data.noise)
-    X, _ = rows()
+    X, _, _ = rows_of("noise")
     matrices = data.family.matrices(in_units.covariances, 2, 3)
     logits = [
         np.log(w) + multivariate_normal(mean, S).logpdf(X)
@@ -83,11 +66,11 @@ def test_the_e_step_is_that_of_the_textbook(name):
 
 @each_family
 def test_evidence_is_below_the_likelihood_and_prefers_noise_where_there_is_some(name):
-    data, start = data_and_start(name)
+    data, start = problem_of(name, "noise")
     with_noise = run(data, [Fit(start, "")], Prior(), Stop(300, gain=1e-3))[0]
     evidence = evidence_of(data, with_noise)
     assert evidence < with_noise.log_likelihood
-    X, labels = rows()
+    X, labels, _ = rows_of("noise")
     without = Problem(open_rows(X), family(name))
     first = without.family.m_step(without.hard_stats(np.maximum(labels, 0), 2), Prior())
     other = run(without, [Fit(first, "")], Prior(), Stop(300, gain=1e-3))[0]
@@ -119,7 +102,7 @@ def test_iterations_are_those_of_mclust(code):
 
 
 def test_kernels_of_a_device_take_a_component_without_precisions():
-    data, parameters = data_and_start("full")
+    data, parameters = problem_of("full", "noise")
     natural = data.natural(parameters)
     ours = kernel_block.parameters_of(data.whitening.centre, data.whitening.matrix, natural)
     assert ours is not None

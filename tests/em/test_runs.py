@@ -10,7 +10,7 @@ from apolar._core import compiled
 from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
-from apolar.em.run import Stop, has_kernel, run
+from apolar.em.run import Stop, run
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import AdaptivePrior, Prior
@@ -175,13 +175,3 @@ def test_starts_without_a_density_are_said_to_be_collapsed(name, is_compiled):
     np.testing.assert_array_equal(found.is_collapsed, [True, True, True, False])
     np.testing.assert_array_equal(found.n_iter, [0, 0, 0, 5])
     assert np.all(np.isneginf(found.log_likelihood[:3]))
-
-
-def test_rows_with_noise_are_left_to_numpy():
-    data, starts = example("full", 3)
-    noisy = data.replace(measurement=np.full(3, 0.01))
-    assert not has_kernel(noisy)
-    found = [plain_runs(each, starts, None, n_steps=3, relative_tol=0.0) for each in (noisy, data)]
-    assert np.all(found[0].log_likelihood < found[1].log_likelihood)
-    with pytest.raises(ValueError, match="steps"):
-        plain_runs(data, starts, None, n_steps=0, relative_tol=0.0)

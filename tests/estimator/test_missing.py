@@ -1,4 +1,4 @@
-"""Rows with missing values through the estimator: every source of rows, start, method and file."""
+"""Rows with missing values through the estimator, and the imputer: every source of rows, start and method."""
 
 from dataclasses import replace
 
@@ -11,10 +11,17 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+from sklearn.impute import IterativeImputer, KNNImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import apolar
-from apolar import GaussianMixture
+from apolar import GaussianMixture, MixtureImputer
 from apolar._core.settings import SETTINGS
+from apolar.datasets import load_iris
 from apolar.exceptions import ColumnError
 from apolar.scores import adjusted_rand_index
 from apolar.search.starts import STARTS
@@ -34,7 +41,6 @@ def rows_of_clusters(n_rows=600, seed=0, fraction=0.1):
 
 
 X, Z, Y = rows_of_clusters()
-W = np.random.default_rng(5).uniform(0.5, 2.0, len(X))
 
 
 def fitted(rows, **parameters):
@@ -229,3 +235,74 @@ def test_columns_that_are_not_there(expected):
         expected.conditional([0, 1], [1.0])
     with pytest.raises(ValueError, match="All columns"):
         expected.conditional([0, 1, 2, 3], [1.0, 2.0, 3.0, 4.0])
+
+
+IRIS = load_iris()
+RNG = np.random.default_rng(0)
+MISSING = RNG.random(IRIS.data.shape) < 0.15
+INCOMPLETE = np.where(MISSING, np.nan, IRIS.data)
+
+
+@parametrize_with_checks([MixtureImputer(2, covariance_type="diag", max_iter=50)])
+@pytest.mark.filterwarnings("ignore")
+def test_the_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_errors_are_below_those_of_other_imputers():
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 3, 900)
+    means, roots = 3 * rng.normal(size=(3, 5)), rng.normal(size=(3, 5, 5))
+    X = means[labels] + np.einsum("nij,nj->ni", roots[labels], rng.normal(size=(900, 5)))
+    missing = rng.random(X.shape) < 0.1
+    holed = np.where(missing, np.nan, X)
+
+    def error(imputer):
+        return np.sqrt(np.mean((imputer.fit_transform(holed)[missing] - X[missing]) ** 2))
+
+    ours = error(MixtureImputer(3, random_state=0))
+    assert ours < 0.9 * error(IterativeImputer(random_state=0))
+    assert ours < 0.9 * error(KNNImputer())
+
+
+def test_what_is_observed_is_kept_and_draws_differ_by_seed():
+    imputer = MixtureImputer(3, random_state=0)
+    out = imputer.fit_transform(INCOMPLETE)
+    np.testing.assert_array_equal(out[~MISSING], INCOMPLETE[~MISSING])
+    assert np.all(np.isfinite(out))
+    np.testing.assert_array_equal(out, imputer.mixture_.impute(INCOMPLETE))
+    assert imputer.transform(INCOMPLETE.astype(np.float32)).dtype == np.float32
+    imputer.set_params(sample_posterior=True)
+    one, same, other = (
+        imputer.set_params(random_state=seed).fit(INCOMPLETE).transform(INCOMPLETE) for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(one, same)
+    assert np.all(one[MISSING] != other[MISSING])
+
+
+def test_indicators_and_names():
+    frame = pd.DataFrame(INCOMPLETE, columns=IRIS.feature_names)
+    frame["empty"] = np.nan
+    frame.iloc[:, 1] = IRIS.data[:, 1]
+    first = list(IRIS.feature_names)
+    imputer = MixtureImputer(2, add_indicator=True, random_state=0).set_output(transform="pandas").fit(frame)
+    out = imputer.transform(frame)
+    flags = [f"missingindicator_{name}" for name in (first[0], *first[2:], "empty")]
+    assert list(out.columns) == [*first, *flags]
+    np.testing.assert_array_equal(out[flags[0]], MISSING[:, 0])
+    kept = MixtureImputer(2, keep_empty_features=True, random_state=0).fit(frame)
+    assert list(kept.get_feature_names_out()) == [*first, "empty"]
+    np.testing.assert_array_equal(kept.transform(frame)[:, 4], 0.0)
+    assert clone(imputer).get_params() == imputer.get_params()
+
+
+def test_nothing_to_learn_from_is_refused():
+    with pytest.raises(ValueError, match="X has no observed value"):
+        MixtureImputer().fit(np.full((5, 2), np.nan))
+    with pytest.raises(ValueError, match="infinity"):
+        MixtureImputer().fit([[1.0, np.inf], [2.0, 3.0]])
+
+
+def test_a_pipeline():
+    model = make_pipeline(MixtureImputer(3, random_state=0), LogisticRegression(max_iter=1000))
+    assert model.fit(INCOMPLETE, IRIS.target).score(INCOMPLETE, IRIS.target) > 0.9
