@@ -17,10 +17,7 @@ from apolar.mixture import Prior
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import MixtureParameters
 from em_steps import plain_em
-from mixtures import FAMILY_NAMES
 from references import EM_CASES, mclust_case
-
-NAMES = FAMILY_NAMES
 
 
 def start_of(reference, data, prior):

@@ -13,9 +13,8 @@ from apolar.mixture import Prior
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats
 from apolar.mixture.storage import triangle
-from mixtures import FAMILY_NAMES
+from mixtures import each_family
 
-NAMES = FAMILY_NAMES
 K, M = 2, 3
 
 
@@ -84,7 +83,7 @@ def assert_same_e_step(data, X, weights, parameters):
 
 
 @pytest.mark.parametrize(("weighted", "has_kernels"), [(False, True), (True, True), (True, False)])
-@pytest.mark.parametrize("name", NAMES)
+@each_family
 def test_the_e_step_is_that_row_by_row(name, weighted, has_kernels, monkeypatch):
     if not has_kernels:
         monkeypatch.setattr(compiled, "kernels", None)
@@ -110,7 +109,7 @@ def test_each_row_may_have_a_pattern_of_its_own(name, n_features, monkeypatch):
     assert_same_e_step(data, X, None, parameters)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_family
 def test_noise_of_complete_rows_is_that_without_missing_values(name):
     X, labels = incomplete_rows(100, 0.0)
     X = np.delete(X, 50, axis=0)
@@ -125,7 +124,7 @@ def test_noise_of_complete_rows_is_that_without_missing_values(name):
     np.testing.assert_allclose(stats.array, other_stats.array, rtol=1e-9, atol=1e-9 * len(X))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_family
 def test_completed_rows_keep_what_is_observed(name):
     X, labels = incomplete_rows(100, 0.3)
     data = Problem(open_rows(X), FAMILIES[name])

@@ -19,12 +19,10 @@ from apolar.mixture.families import family
 from apolar.mixture.noise import N_NOISE_PARAMETERS, NoiseBox, noise_weights
 from apolar.mixture.parameters import WhitenedParameters
 from em_steps import plain_em, problem_of, rows_of
-from mixtures import FAMILY_NAMES
+from mixtures import each_family
 from references import FOLDER, table
 
 REFERENCE = json.loads((FOLDER / "mclust" / "noise_iris.json").read_text())
-
-each_family = pytest.mark.parametrize("name", FAMILY_NAMES)
 
 
 def moved_iris():

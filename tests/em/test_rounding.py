@@ -8,9 +8,8 @@ from apolar import Prior
 from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.mixture.families import FAMILIES, family
-from mixtures import FAMILY_NAMES
+from mixtures import FAMILY_NAMES, each_family
 
-each_family = pytest.mark.parametrize("name", FAMILY_NAMES)
 VARIANCES = np.array([0.2, 0.0, 0.5])
 
 

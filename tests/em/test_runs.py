@@ -14,10 +14,9 @@ from apolar.em.run import Stop, run
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import AdaptivePrior, Prior
-from mixtures import FAMILY_NAMES
+from mixtures import each_family
 
 needs_kernels = pytest.mark.skipif(compiled.kernels is None, reason="The kernels are not compiled.")
-each_family = pytest.mark.parametrize("name", FAMILY_NAMES)
 # Rounding errors grow from step to step, where a run has not converged; they do not reach this.
 TOLERANCE = 1e-9
 

@@ -8,8 +8,8 @@ import apolar
 from apolar import GaussianMixture
 from apolar.mixture.families import family
 from apolar.mixture.prior import shrinkage_terms
-from estimator.clusters import NAMES, example, fitted
-from mixtures import pairs
+from estimator.clusters import example, fitted
+from mixtures import FAMILY_NAMES, pairs
 
 
 def test_one_round_component_has_the_evidence_of_its_closed_form():
@@ -25,7 +25,7 @@ def test_one_round_component_has_the_evidence_of_its_closed_form():
         assert model.evidence_ == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if family(name).shares_part])
+@pytest.mark.parametrize("name", [name for name in FAMILY_NAMES if family(name).shares_part])
 def test_one_component_has_the_evidence_of_its_family_without_sharing(name):
     X, _ = example(70)
     alone = GaussianMixture(1, covariance_type=family(name).untied.name, prior=None).fit(X)
@@ -48,7 +48,7 @@ def test_the_default_prior_leaves_an_unbiased_estimate_at_its_target(name):
 
 @pytest.mark.parametrize(
     ("name", "parameters"),
-    pairs(NAMES, [{}, {"prior": "conjugate"}, {"prior": None}, {"reg_covar": 1e-6}, {}]),
+    pairs(FAMILY_NAMES, [{}, {"prior": "conjugate"}, {"prior": None}, {"reg_covar": 1e-6}, {}]),
 )
 def test_every_fit_has_one_below_its_likelihood(name, parameters):
     X, _ = example(200)

@@ -9,8 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 import apolar
 from apolar import GaussianMixture
 from apolar.mixture.families import family
-from estimator.clusters import each_family, example, fitted
-from mixtures import FAMILY_NAMES, pairs
+from estimator.clusters import example, fitted
+from mixtures import FAMILY_NAMES, each_family, pairs
 
 
 def test_the_prior_keeps_components_from_collapsing():

@@ -9,7 +9,7 @@ from apolar.em.coordinates import LocalCoordinates
 from apolar.em.problem import Problem
 from apolar.exceptions import ComponentError
 from apolar.mixture.families import family
-from mixtures import FAMILY_NAMES
+from mixtures import each_family
 
 pytestmark = pytest.mark.filterwarnings("ignore::apolar.ApolarWarning")
 
@@ -30,7 +30,7 @@ def clusters(separation, counts=(300, 200), seed=0):
     return X, labels
 
 
-@pytest.mark.parametrize("name", FAMILY_NAMES)
+@each_family
 def test_one_component_has_the_errors_of_the_textbook(name):
     rng = np.random.default_rng(1)
     n, m = 150, 3
@@ -64,7 +64,7 @@ def hessian(function, theta, step):
     return out
 
 
-@pytest.mark.parametrize("name", FAMILY_NAMES)
+@each_family
 def test_two_components_agree_with_a_plain_hessian(name):
     X, labels = clusters(3.0, (200, 120))
     X[labels == 1] = X[labels == 1] @ [[1.5, 0.3], [0.3, 0.5]]

@@ -25,7 +25,7 @@ from apolar.datasets import load_iris
 from apolar.exceptions import ColumnError
 from apolar.scores import adjusted_rand_index
 from apolar.search.starts import STARTS
-from mixtures import FAMILY_NAMES
+from mixtures import each_family
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -53,7 +53,7 @@ def expected():
     return fitted(Z)
 
 
-@pytest.mark.parametrize("name", FAMILY_NAMES)
+@each_family
 def test_clusters_are_those_of_the_complete_rows(name):
     complete, model = fitted(X, covariance_type=name), fitted(Z, covariance_type=name)
     assert adjusted_rand_index(Y, model.predict(Z)) > adjusted_rand_index(Y, complete.predict(X)) - 0.02
@@ -200,7 +200,7 @@ def test_a_missing_value_beside_one_too_large_to_square(value):
     assert conditional.weights_.sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("name", FAMILY_NAMES)
+@each_family
 def test_marginal_times_conditional_is_the_density(name):
     def frame(values, names=NAMES):
         return pd.DataFrame(values, columns=list(names))

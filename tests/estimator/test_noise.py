@@ -8,9 +8,7 @@ from apolar import GaussianMixture
 from apolar.mixture.families import family
 from apolar.mixture.noise import NoiseBox
 from apolar.scores import adjusted_rand_index
-from mixtures import FAMILY_NAMES, pairs
-
-each_family = pytest.mark.parametrize("name", FAMILY_NAMES)
+from mixtures import FAMILY_NAMES, each_family, pairs
 
 
 def noisy(n=400, n_noise=40, seed=0):

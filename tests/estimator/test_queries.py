@@ -12,7 +12,8 @@ from apolar import GaussianMixture
 from apolar.exceptions import FewRowsWarning
 from apolar.mixture.conditional import min_distances
 from apolar.mixture.families import family
-from estimator.clusters import each_family, example, fitted
+from estimator.clusters import example, fitted
+from mixtures import each_family
 
 
 @each_family

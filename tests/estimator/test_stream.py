@@ -5,7 +5,8 @@ import pytest
 
 import apolar
 from apolar import GaussianMixture
-from estimator.clusters import each_family, example
+from estimator.clusters import example
+from mixtures import each_family
 
 
 @pytest.mark.parametrize("name", ["spherical", "full"])

@@ -14,8 +14,8 @@ from mixtures import pairs
 
 pytestmark = pytest.mark.skipif(compiled.kernels is None, reason="The kernels are not compiled.")
 
-NAMES = ["full", "tied", "diag", "spherical"]
-each_case = pytest.mark.parametrize(("name", "is_weighted"), pairs(NAMES, [True, False, False]))
+FAMILY_NAMES = ["full", "tied", "diag", "spherical"]
+each_case = pytest.mark.parametrize(("name", "is_weighted"), pairs(FAMILY_NAMES, [True, False, False]))
 
 
 def without_kernels(compute):

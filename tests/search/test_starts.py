@@ -29,10 +29,7 @@ from apolar.search.starts import (
     spread_rows,
 )
 from em_steps import objective_of
-from mixtures import FAMILY_NAMES, pairs
-
-NAMES = FAMILY_NAMES
-each_family = pytest.mark.parametrize("name", NAMES)
+from mixtures import FAMILY_NAMES, each_family, pairs
 
 
 def data(name, n=300, seed=0, **kwargs):
