@@ -25,7 +25,7 @@ TESTS ?= tests/tensor tests/decomposition tests/moments tests/recovery tests/mix
 	$(filter-out docs/mclust.md docs/index.md,$(wildcard docs/*.md))
 
 # The compiled kernels, whose every access to memory the sanitizers of the compiler watch.
-KERNELS ?= tests/_core tests/em/test_compiled.py tests/em/test_distinct.py tests/em/test_runs.py \
+KERNELS ?= tests/_core tests/em/test_compiled.py tests/em/test_rounding.py tests/em/test_runs.py \
 	tests/mixture/test_steps.py tests/search/test_comparisons.py \
 	tests/search/test_hierarchical.py
 SANITIZED := build/sanitized

@@ -1,8 +1,16 @@
-"""EM written out: the objective of a mixture, and plain steps as mclust takes them."""
+"""Problems of every kind, and EM written out: the objective of a mixture, and plain steps as in mclust."""
 
 from dataclasses import replace
 
 import numpy as np
+
+from apolar.data import open_rows
+from apolar.em.low_density import with_noise_component
+from apolar.em.problem import Problem
+from apolar.mixture import Prior
+from apolar.mixture.families import FAMILIES
+
+VARIANCES = np.array([0.2, 0.0, 0.5])
 
 
 def objective_of(data, parameters, prior):
@@ -26,3 +34,31 @@ def plain_em(data, start, prior, *, relative_tol, max_iter):
             break
         before, parameters = value, data.m_step(stats[0], prior, parameters)
     return replace(fit, n_iter=len(history), history=tuple(history))
+
+
+def rows_of(kind):
+    """Return two clusters in three columns, their labels, -1 for noise, and weights."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], [150, 100])
+    roots = np.array([np.diag([0.7, 1.0, 2.0]), np.eye(3) + 0.4])
+    X = np.array([[0.0, 0, 5], [3, 1, 5]])[labels]
+    X = X + np.einsum("nij,nj->ni", roots[labels], rng.standard_normal((250, 3)))
+    if kind == "noise":
+        X = np.vstack([X, rng.uniform([-6, -6, -1], [12, 8, 11], (30, 3))])
+        labels = np.append(labels, np.full(30, -1))
+    if "missing" in kind:
+        X[rng.random(X.shape) < 0.2] = np.nan
+        X[120] = np.nan
+    return X, labels, rng.uniform(0.5, 2.0, len(X)) if kind == "weights" else None
+
+
+def problem_of(name, kind, opened=open_rows, threads=1):
+    """Return a problem and the M-step of its clusters."""
+    X, labels, weights = rows_of(kind)
+    data = Problem(opened(X, weights), FAMILIES[name], threads=threads)
+    if kind == "noise":
+        data = with_noise_component(data, 0.1)
+    if "rounding" in kind:
+        data = data.replace(measurement=VARIANCES)
+    stats = data.imputed().soft_stats(labels[None] == np.arange(2)[:, None])
+    return data, data.m_step(stats, Prior())

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pytest
 from scipy.optimize import linear_sum_assignment
 
 import apolar
@@ -10,6 +11,7 @@ from apolar.mixture.families import FAMILIES
 
 # By scikit-learn's names, in the order of the table.
 FAMILY_NAMES = list(dict.fromkeys(family.name for family in FAMILIES.values()))
+each_family = pytest.mark.parametrize("name", FAMILY_NAMES)
 
 
 def pairs(first, *others):

@@ -42,14 +42,9 @@ def test_shapes_and_classes(load, name, shape, counts):
 
 
 def test_rows_are_those_of_the_files():
+    settings = {"delimiter": ",", "names": True, "dtype": None, "encoding": "utf-8"}
     for dataset in (load_iris(), load_iris("uci"), load_diabetes(), load_olive(), load_olive("region")):
-        table = np.genfromtxt(
-            DATA.joinpath(f"{dataset.name}.csv").read_text().splitlines(),
-            delimiter=",",
-            names=True,
-            dtype=None,
-            encoding="utf-8",
-        )
+        table = np.genfromtxt(DATA.joinpath(f"{dataset.name}.csv").read_text().splitlines(), **settings)
         for column, name in enumerate(dataset.feature_names):
             assert np.array_equal(dataset.data[:, column], table[name])
         classes = np.array(dataset.target_names)[dataset.target]
@@ -74,32 +69,13 @@ def test_iris_versions_differ_where_the_readme_says():
     assert np.array_equal(corrected.target, uci.target)
 
 
-def test_diabetes_has_the_flaw_of_mclust():
-    # Row 104 of mclust's copy; the references computed by mclust rest on it.
-    assert load_diabetes().data[103].tolist() == [75, 45, 392]
-
-
-def test_olive_regions_lie_within_areas():
-    pairs = {*zip(load_olive("area").target.tolist(), load_olive("region").target.tolist(), strict=True)}
-    assert len(pairs) == 9
-
-
-def test_bad_arguments():
-    with pytest.raises(ValueError, match="version must be one of 'corrected', 'uci'"):
-        load_iris("fisher")
-    with pytest.raises(ValueError, match="target must be one of 'area', 'region'"):
-        load_olive("country")
-
-
 @pytest.mark.parametrize("load", [load_iris, load_diabetes, load_olive])
 def test_changes_stay_with_the_caller(load):
     dataset = load()
-    data, target = dataset.data.copy(), dataset.target.copy()
-    dataset.data[:] = -1
-    dataset.target[:] = -1
-    again = load()
-    assert np.array_equal(again.data, data)
-    assert np.array_equal(again.target, target)
+    for name in ("data", "target"):
+        before = getattr(dataset, name).copy()
+        getattr(dataset, name)[:] = -1
+        assert np.array_equal(getattr(load(), name), before)
 
 
 def test_every_file_is_described():
@@ -109,3 +85,10 @@ def test_every_file_is_described():
     for section in sections:
         assert "- Origin:" in section
         assert "- Licence as known:" in section
+    # Row 104 of mclust's copy is wrong; the references computed by mclust rest on it.
+    assert load_diabetes().data[103].tolist() == [75, 45, 392]
+    assert len({*zip(load_olive("area").target, load_olive("region").target, strict=True)}) == 9
+    with pytest.raises(ValueError, match="version must be one of 'corrected', 'uci'"):
+        load_iris("fisher")
+    with pytest.raises(ValueError, match="target must be one of 'area', 'region'"):
+        load_olive("country")

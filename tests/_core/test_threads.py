@@ -42,9 +42,6 @@ class Calls:
                 self.ended += 1
 
 
-# --- map_in_threads -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 def test_as_many_calls_run_at_once_as_there_are_threads(n_threads):
     calls = Calls(n_threads)
@@ -77,9 +74,6 @@ def test_a_generator_that_is_dropped_leaves_nothing_running(n_threads):
     assert next(results) == 0
     del results
     assert calls.started == calls.ended <= n_threads
-
-
-# --- run_in_threads -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_threads", [0, 1, 2, 6])
@@ -140,25 +134,11 @@ def test_fewer_threads_do_the_work_where_no_more_can_be_started(monkeypatch, n_s
 
     monkeypatch.setattr(threading.Thread, "start", limited)
     assert list(map_in_threads(lambda number: number, ((i,) for i in range(40)), 4)) == list(range(40))
-    work, done = list(range(40)), []
-
-    def call():
-        while True:
-            try:
-                done.append(work.pop())
-            except IndexError:
-                return
-
-    run_in_threads(call, 4)
-    assert sorted(done) == list(range(40))
     X = np.random.default_rng(0).standard_normal((60_000, 2)) + 9 * (np.arange(60_000)[:, None] % 2)
     fits = [GaussianMixture(2, n_threads=n, random_state=0).fit(X).lower_bound_ for n in (1, 4)]
     # Results do not depend on the number of threads.
     assert fits[0] == pytest.approx(fits[1], rel=1e-12)
     threads._POOL[0].shutdown()
-
-
-# --- forks --------------------------------------------------------------------------------------------
 
 
 def _child(results):

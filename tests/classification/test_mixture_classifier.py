@@ -14,35 +14,27 @@ import apolar
 from apolar import MixtureClassifier
 
 IRIS = apolar.datasets.load_iris()
-X, Y = np.asarray(IRIS.data), np.asarray(IRIS.target)
-
-
-def expected_failures(estimator):
-    if estimator.n_components == "auto":
-        return {}
-    # Fifteen rows of thirty columns: some class has no two rows that differ.
-    return {"check_sample_weight_equivalence_on_dense_data": "a class without two rows that differ"}
+# Fifteen rows of thirty columns: some class has no two rows that differ.
+FAILS = {"check_sample_weight_equivalence_on_dense_data": "a class without two rows that differ"}
 
 
 @parametrize_with_checks(
-    [MixtureClassifier(1, covariance_type="diag")], expected_failed_checks=expected_failures
+    [MixtureClassifier(1, covariance_type="diag")], expected_failed_checks=lambda _: FAILS
 )
 @pytest.mark.filterwarnings("ignore")
 def test_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
 
-@parametrize_with_checks(
-    [
-        # Classes that share a covariance or not, and mixtures.
-        MixtureClassifier(random_state=0, covariance_type=("full", "diag", "tied")),
-    ],
-    expected_failed_checks=expected_failures,
-)
+# Classes that share a covariance or not, and mixtures.
+@parametrize_with_checks([MixtureClassifier(random_state=0, covariance_type=("full", "diag", "tied"))])
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.slow
 def test_the_checks_of_scikit_learn_where_a_family_is_chosen(estimator, check):
     check(estimator)
+
+
+X, Y = np.asarray(IRIS.data), np.asarray(IRIS.target)
 
 
 def moons(n=300, seed=0):
@@ -54,26 +46,20 @@ def moons(n=300, seed=0):
     return rows + 0.12 * rng.standard_normal((n, 2)), classes
 
 
-def test_with_one_full_component_it_is_quadratic_discriminant_analysis():
-    ours = MixtureClassifier(1, covariance_type="full").fit(X, Y)
-    theirs = QuadraticDiscriminantAnalysis().fit(X, Y)
-    # Theirs divides by one row less: the logarithms of probabilities differ by some per cent.
+@pytest.mark.parametrize(
+    ("parameters", "theirs", "tolerance"),
+    [
+        # Theirs divides by one row less: the logarithms of probabilities differ by some per cent.
+        ({"n_components": 1, "covariance_type": "full"}, QuadraticDiscriminantAnalysis(), 0.05),
+        # Both at the maximum of the likelihood, ours up to its tolerance.
+        ({"n_components": 1, "covariance_type": "diag"}, GaussianNB(var_smoothing=0), 1e-6),
+        ({"shared": True, "covariance_type": "tied"}, LinearDiscriminantAnalysis(solver="lsqr"), 1e-6),
+    ],
+)
+def test_it_is_discriminant_analysis_or_naive_bayes(parameters, theirs, tolerance):
+    ours, theirs = MixtureClassifier(**parameters).fit(X, Y), theirs.fit(X, Y)
     np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
-    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=0.05)
-
-
-def test_with_one_diagonal_component_it_is_naive_bayes():
-    ours = MixtureClassifier(1, covariance_type="diag").fit(X, Y)
-    theirs = GaussianNB(var_smoothing=0).fit(X, Y)
-    # Both at the maximum of the likelihood, ours up to its tolerance.
-    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-6)
-
-
-def test_shared_and_tied_it_is_linear_discriminant_analysis():
-    ours = MixtureClassifier(shared=True, covariance_type="tied").fit(X, Y)
-    theirs = LinearDiscriminantAnalysis(solver="lsqr").fit(X, Y)
-    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-6)
-    assert ours.covariance_type_ == "tied"
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=tolerance)
 
 
 def test_the_family_that_classes_share_can_have_the_lowest_bic():
@@ -100,43 +86,34 @@ def test_components_are_chosen_for_each_class():
 
 
 def test_decisions_agree_with_probabilities():
-    model = MixtureClassifier(shared=True).fit(X, Y)
+    settings = {"shared": True, "covariance_type": "tied"}
+    model = MixtureClassifier(**settings).fit(X, Y)
     assert model.decision_function(X).shape == (150, 3)
     np.testing.assert_array_equal(np.argmax(model.decision_function(X), axis=1), model.predict(X))
     np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
-    two = MixtureClassifier(shared=True).fit(X[50:], Y[50:])
+    two = MixtureClassifier(**settings).fit(X[50:], Y[50:])
     np.testing.assert_array_equal(two.decision_function(X[50:]) > 0, two.predict(X[50:]) == 2)
-
-
-def test_the_density_of_a_row_of_no_class_is_low():
-    model = MixtureClassifier(shared=True).fit(X, Y)
+    # The density of a row of no class is low.
     assert model.score_samples([[20.0, 20, 20, 20]])[0] < model.score_samples(X).min() - 100
-
-
-def test_probabilities_of_classes_can_be_given():
-    model = MixtureClassifier(shared=True, class_prior=[0, 0.5, 0.5]).fit(X, Y)
-    assert set(model.predict(X)) == {1, 2}
+    given = MixtureClassifier(**settings, class_prior=[0, 0.5, 0.5]).fit(X, Y)
+    assert set(given.predict(X)) == {1, 2}
     for wrong in ([0.5, 0.5], [0.5, 0.6, 0.1], [-1, 1, 1]):
         with pytest.raises(ValueError, match="class_prior"):
             MixtureClassifier(class_prior=wrong).fit(X, Y)
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_missing_values_are_allowed(shared):
-    holes = np.random.default_rng(0).random(X.shape) < 0.15
-    holed = np.where(holes, np.nan, X)
+def test_missing_values_are_allowed_and_a_weight_is_a_number_of_rows(shared):
+    rng = np.random.default_rng(0)
+    holed = np.where(rng.random(X.shape) < 0.15, np.nan, X)
     model = MixtureClassifier(1, covariance_type="full", shared=shared, random_state=0).fit(holed, Y)
     assert model.score(X, Y) > 0.95
     assert model.score(holed, Y) > 0.9
     # A row without any value: the shares of the classes.
     np.testing.assert_allclose(model.predict_proba([[np.nan] * 4]), [model.class_prior_], atol=1e-9)
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_a_weight_is_a_number_of_rows(shared):
-    counts = np.random.default_rng(0).integers(1, 4, len(X))
-    model = MixtureClassifier(1, covariance_type=("diag", "full"), shared=shared, random_state=0)
+    counts = rng.integers(1, 4, len(X))
+    model.set_params(covariance_type=("diag", "full"))
     weighted = model.fit(X, Y, sample_weight=counts).predict_proba(X)
     repeated = model.fit(np.repeat(X, counts, axis=0), np.repeat(Y, counts)).predict_proba(X)
     # Additions in another order, and fits up to their tolerance.
@@ -146,7 +123,7 @@ def test_a_weight_is_a_number_of_rows(shared):
 def test_classes_and_columns_have_names():
     table = pd.DataFrame(X, columns=["a", "b", "c", "d"])
     names = np.array(["setosa", "versicolor", "virginica"])[Y]
-    model = MixtureClassifier(shared=True).fit(table, names)
+    model = MixtureClassifier(shared=True, covariance_type="tied").fit(table, names)
     assert list(model.feature_names_in_) == ["a", "b", "c", "d"]
     assert set(model.predict(table)) == set(names)
 
@@ -178,25 +155,30 @@ def few_and_others(data, n_rows, seed):
 
 
 @pytest.mark.parametrize(
-    "parameters",
+    ("data", "n_rows", "parameters"),
     [
-        pytest.param({}, marks=pytest.mark.slow),
-        {"shared": True},
-        pytest.param({"shared": True, "covariance_type": "full", "prior": "default"}, marks=pytest.mark.slow),
-        pytest.param({"shared": True, "covariance_type": "tied", "prior": "default"}, marks=pytest.mark.slow),
+        (load_wine, 26, {"shared": True}),
+        pytest.param(load_wine, 26, {}, marks=pytest.mark.slow),
+        # 22 rows of 30 columns.
+        *[
+            pytest.param(load_breast_cancer, 22, parameters, marks=pytest.mark.slow)
+            for parameters in (
+                {},
+                {"shared": True},
+                {"shared": True, "covariance_type": "full", "prior": "default"},
+                {"shared": True, "covariance_type": "tied", "prior": "default"},
+            )
+        ],
     ],
 )
-def test_with_few_rows_it_is_as_good_as_linear_discriminant_analysis(parameters):
-    # Of 22 rows with 30 columns, and of 26 with 13.
-    for data, n_rows in ((load_breast_cancer(), 22), (load_wine(), 26)):
-        scores = []
-        for seed in range(2):
-            few, classes, others, truth = few_and_others(data, n_rows, seed)
-            model = MixtureClassifier(random_state=0, **parameters).fit(few, classes)
-            linear = LinearDiscriminantAnalysis().fit(few, classes)
-            scores.append((model.score(others, truth), linear.score(others, truth)))
-        ours, theirs = np.mean(scores, axis=0)
-        assert ours > theirs
+def test_with_few_rows_it_is_as_good_as_linear_discriminant_analysis(data, n_rows, parameters):
+    scores = []
+    for seed in range(2):
+        few, classes, others, truth = few_and_others(data(), n_rows, seed)
+        models = MixtureClassifier(random_state=0, **parameters), LinearDiscriminantAnalysis()
+        scores.append([model.fit(few, classes).score(others, truth) for model in models])
+    ours, theirs = np.mean(scores, axis=0)
+    assert ours > theirs
 
 
 @pytest.mark.parametrize("shared", [None, True])
@@ -229,21 +211,19 @@ def test_columns_that_say_nothing_leave_the_larger_class():
     # Chance decides how far a linear classifier is off: one draw where it is by much.
     with pytest.warns(apolar.exceptions.FewRowsWarning, match="most probable class"):
         model = MixtureClassifier(shared=True, random_state=0).fit(rows, classes)
-    np.testing.assert_array_equal(model.predict(rows), np.zeros(60, dtype=bool))
+    assert not np.any(model.predict(rows))
     np.testing.assert_allclose(model.predict_proba(rows[:1]), [[0.75, 0.25]])
 
 
 def test_the_choice_depends_neither_on_units_nor_on_the_order_of_rows():
-    few, classes, others, _ = few_and_others(load_wine(), 40, 0)
+    few, classes, others, _ = few_and_others(load_wine(), 26, 0)
     model = MixtureClassifier(shared=True, random_state=0)
     expected = model.fit(few, classes).predict_proba(others)
     units = np.geomspace(1e-3, 1e3, few.shape[1])
     order = np.random.default_rng(0).permutation(len(few))
-    scaled = model.fit(few * units, classes).predict_proba(others * units)
     # The units change the order of sums of squares.
-    np.testing.assert_allclose(scaled, expected, atol=1e-6)
-    shuffled = model.fit(few[order], classes[order]).predict_proba(others)
-    np.testing.assert_allclose(shuffled, expected, atol=1e-6)
+    moved = model.fit(few[order] * units, classes[order]).predict_proba(others * units)
+    np.testing.assert_allclose(moved, expected, atol=1e-6)
 
 
 def test_a_class_of_one_row_shares_the_covariance_of_others():

@@ -15,10 +15,7 @@ from apolar.moments import device_sums as sums
 
 torch = pytest.importorskip("torch")
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),
-]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
 
 X, _ = apolar.datasets.make_example(1, 200_000, random_state=0)
 W = np.random.default_rng(1).uniform(0.2, 2.0, len(X))

@@ -1,4 +1,4 @@
-"""The same rows in every kind of table: the same sums, samples, fits, answers and errors."""
+"""The same rows in every kind of table: the same sums, samples, fits, answers and errors, in any threads."""
 
 import array_api_strict
 import numpy as np
@@ -15,6 +15,8 @@ import apolar
 from apolar._core.namespaces import to_numpy
 from apolar.data import on_checked, open_rows
 from apolar.data.rows import Divided
+from apolar.moments.covariance import row_moments
+from mixtures import pairs
 
 X, _ = apolar.datasets.make_example(1, 6000, random_state=0)
 RNG = np.random.default_rng(1)
@@ -94,10 +96,7 @@ def test_sums_and_samples_are_the_same(kind, weighted, tmp_path):
     assert divided.first(lambda chunk: chunk.values.shape[1]) == 6
     theirs = open_rows(X[w > 0], w[w > 0])
     for step in (5, 7):
-        ours, expected = (
-            rows.systematic_sample(step).reduce(SUMS),
-            theirs.systematic_sample(step).reduce(SUMS),
-        )
+        ours, expected = (each.systematic_sample(step).reduce(SUMS) for each in (rows, theirs))
         for our_sum, their_sum in zip(ours, expected, strict=True):
             np.testing.assert_allclose(our_sum, their_sum)
         assert divided.systematic_sample(step).reduce(SUMS)[2] == expected[2]
@@ -117,8 +116,7 @@ def fitted(rows, weights=None):
     return model.fit(rows, sample_weight=weights)
 
 
-@each_kind
-@pytest.mark.parametrize("weighted", WEIGHTS)
+@pytest.mark.parametrize(("kind", "weighted"), pairs([*KINDS, "chunks"], list(WEIGHTS)))
 def test_fits_and_answers_are_the_same(kind, weighted, expected, tmp_path, monkeypatch):
     monkeypatch.setattr("apolar.data.rows.CHUNK_SIZE", 2000)
     rows, weights = table(kind, X, WEIGHTS[weighted], tmp_path)
@@ -135,6 +133,8 @@ def test_fits_and_answers_are_the_same(kind, weighted, expected, tmp_path, monke
     np.testing.assert_array_equal(on_host(of_array.predict(rows)), of_array.predict(X))
     posteriors = on_host(of_array.predict_proba(rows))
     np.testing.assert_allclose(posteriors, of_array.predict_proba(X), atol=1e-9)
+    if kind != "sparse":
+        np.testing.assert_array_equal(on_host(of_array.outliers(rows)), of_array.outliers(X))
     if hasattr(model, "feature_names_in_"):
         assert list(model.feature_names_in_) == NAMES
 
@@ -160,3 +160,73 @@ def test_what_is_wrong_is_named(kind, expected, tmp_path):
     if kind in ("sparse", "pandas", "polars", "pyarrow", "data set", "another library"):
         with pytest.raises(ValueError, match="X has no rows"):
             apolar.MomentSketch(6).update(*table(kind, X[:0], None, tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["chunks", "Dask", "another library"])
+@pytest.mark.parametrize("has_noise", [False, True])
+def test_noise_and_rounded_columns_are_the_same(kind, has_noise, tmp_path):
+    rows = np.vstack([X[:1500], 40 * RNG.uniform(-1, 1, (100, 6))]) if has_noise else np.round(X[:1500] / 8)
+    given, _ = table(kind, rows, None, tmp_path)
+    settings = {"covariance_type": "diag", "noise": has_noise, "random_state": 0}
+    ours, theirs = (apolar.GaussianMixture(4, **settings).fit(each) for each in (given, rows))
+    # The tolerance of EM.
+    np.testing.assert_allclose(ours.means_, theirs.means_, atol=1e-3)
+    np.testing.assert_allclose(ours.rounding_variances_, theirs.rounding_variances_)
+    assert np.any(ours.rounding_variances_) != has_noise
+    assert ours.noise_weight_ == pytest.approx(theirs.noise_weight_, rel=1e-4)
+    np.testing.assert_array_equal(on_host(theirs.predict(given)), theirs.predict(rows))
+
+
+ROWS = np.random.default_rng(0).standard_normal((5000, 4)) * [1, 2, 3, 4] + [0, 1, 0, 5]
+COUNTS = np.random.default_rng(0).integers(0, 3, len(ROWS)).astype(float)
+
+
+@pytest.mark.parametrize("n_threads", [2, 5])
+def test_the_number_of_threads_changes_nothing(n_threads, monkeypatch):
+    monkeypatch.setattr("apolar.data.rows.CHUNK_SIZE", 400)
+    rows = open_rows(ROWS, COUNTS)
+    for expected, computed in zip(rows.reduce(SUMS), rows.reduce(SUMS, n_threads=n_threads), strict=True):
+        np.testing.assert_array_equal(computed, expected)
+    firsts = on_checked(lambda block, _: block[0, 0])
+    assert list(open_rows(ROWS).map(firsts, n_threads=n_threads)) == ROWS[::100, 0].tolist()
+
+
+@pytest.mark.parametrize("before", [[], [ROWS[:0]], [(ROWS[:9], np.zeros(9)), (ROWS[:0], np.zeros(0))]])
+def test_looking_at_the_first_rows_of_a_stream_loses_none(before):
+    weighted = bool(before) and isinstance(before[0], tuple)
+    chunks = (
+        [(ROWS[:100], np.ones(100)), (ROWS[100:], np.ones(4900))] if weighted else [ROWS[:100], ROWS[100:]]
+    )
+    rows = open_rows(iter([*before, *chunks]))
+    assert not rows.rereadable
+    for _ in range(2):
+        assert rows.first(on_checked(lambda block, _: block.shape[0])) == 100
+    assert rows.reduce(SUMS)[2] == len(ROWS)
+
+
+def test_an_error_has_the_index_of_its_row():
+    bad = ROWS.copy()
+    bad[777, 2] = np.nan
+    with pytest.raises(ValueError, match="row 777, column 2") as caught:
+        open_rows(bad).reduce(SUMS)
+    assert caught.value.row == 777
+    assert np.isnan(open_rows(bad).reduce(on_checked(weighted_sums, allows_missing=True))[1][2])
+
+
+# --- covariances ----------------------------------------------------------------------------------
+
+
+def test_the_moments_of_divided_rows_follow_from_those_of_the_rows():
+    units = np.array([1e-3, 1.0, 1e3, 7.0])
+    derived = row_moments(open_rows(ROWS, COUNTS), has_covariance=True).divided(units)
+    expected = row_moments(open_rows(ROWS / units, COUNTS), has_covariance=True)
+    for name in ("weight", "n_rows", "mean", "variances", "covariance"):
+        np.testing.assert_allclose(getattr(derived, name), getattr(expected, name), rtol=1e-12)
+
+
+def test_a_column_far_from_zero_keeps_its_digits_beside_wide_ones():
+    far = np.random.default_rng(0).standard_normal((4000, 2)) * [1e-3, 1e3] + [1e3, 0.0]
+    expected = np.cov(far.T, bias=True)
+    for has_covariance in (False, True):
+        moments = row_moments(open_rows(far), has_covariance=has_covariance)
+        np.testing.assert_allclose(moments.variances, np.diag(expected), rtol=1e-9)

@@ -1,8 +1,6 @@
 """Fits and predictions by the compiled kernels are those by NumPy, for every family, wherever they run."""
 
-import multiprocessing
 import os
-import sys
 import threading
 
 import joblib
@@ -18,6 +16,7 @@ from apolar.em.blocks import CompiledBlock, StatsBlock, write_row_stats
 from apolar.em.problem import Problem
 from apolar.mixture.families import FAMILIES
 from kernel_sums import TARGETS, needs_kernels, use_for_a_test
+from mixtures import pairs
 
 # Fits of few rows and few iterations, which warn: their results are compared with each other.
 pytestmark = [needs_kernels, pytest.mark.filterwarnings("ignore::apolar.ApolarWarning")]
@@ -46,12 +45,8 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(compiled, "WORK_PER_THREAD", 1)
 
 
-# --- blocks -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("name", "dtype"), pairs(NAMES, [np.float64, np.float32, np.float32, np.float64]))
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", NAMES)
 def test_a_block_computes_what_a_block_of_numpy_does(name, target, dtype):
     family, values = FAMILIES[name], X.astype(dtype)
     data = Problem(open_rows(values, W), family)
@@ -66,30 +61,22 @@ def test_a_block_computes_what_a_block_of_numpy_does(name, target, dtype):
     scale = np.abs(written).sum(axis=1)
     for _ in use_for_a_test(target):
         for weights in (None, W):
-            block = CompiledBlock(values, weights, family, row_map)
-            of_numpy = StatsBlock(written, weights)
-            assert block.n_rows == of_numpy.n_rows
-            sums, wanted = block.e_step(natural), of_numpy.e_step(natural)
+            blocks = CompiledBlock(values, weights, family, row_map), StatsBlock(written, weights)
+            (sums, likelihoods), (wanted, of_numpy) = (block.e_step(natural) for block in blocks)
             # The rows of a batch, in the order of its mixtures.
-            assert np.max(np.abs(sums[0] - wanted[0]) / scale) < 1e-12
-            np.testing.assert_allclose(sums[1], wanted[1], rtol=1e-12)
-            nearest = [each.nearest_stats(distances) for each in (block, of_numpy)]
-            assert np.max(np.abs(nearest[0] - nearest[1]) / scale) < 1e-12
+            assert np.max(np.abs(sums - wanted) / scale) < 1e-12
+            np.testing.assert_allclose(likelihoods, of_numpy, rtol=1e-12)
+            for ask in (lambda block: block.nearest_stats(distances), lambda block: block.stats(given)):
+                ours, theirs = (ask(block) for block in blocks)
+                assert np.max(np.abs(ours - theirs) / scale) < 1e-12
+            # Logits of some tens have errors of some 1e-14, and so have the logarithms of responsibilities.
             np.testing.assert_allclose(
-                block.posteriors(natural[0], "sums"), of_numpy.posteriors(natural[0], "sums"), rtol=1e-11
+                *(block.logits(natural[0]) for block in blocks), rtol=1e-11, atol=1e-11
             )
-        assert np.max(np.abs(block.stats(given) - of_numpy.stats(given)) / scale) < 1e-12
-        np.testing.assert_allclose(
-            block.logits(natural[0]), of_numpy.logits(natural[0]), rtol=1e-11, atol=1e-11
-        )
-        ours = {what: block.posteriors(natural[0], what) for what in ("labels", "probabilities", "densities")}
-        np.testing.assert_array_equal(ours["labels"], of_numpy.posteriors(natural[0], "labels"))
-        # Logits of some tens have errors of some 1e-14, and so have the logarithms of responsibilities.
-        probabilities, densities = (
-            of_numpy.posteriors(natural[0], what) for what in ("probabilities", "densities")
-        )
-        np.testing.assert_allclose(ours["probabilities"], probabilities, rtol=1e-11, atol=1e-30)
-        np.testing.assert_allclose(ours["densities"], densities, rtol=1e-11, atol=1e-11)
+            for what in ("labels", "probabilities", "densities", "sums"):
+                ours, theirs = (block.posteriors(natural[0], what) for block in blocks)
+                atol = 1e-11 if what == "densities" else 1e-30
+                np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=atol, err_msg=what)
 
 
 def unaligned(array):
@@ -110,9 +97,6 @@ def test_rows_and_weights_that_cannot_be_read_are_copied():
         np.testing.assert_array_equal(CompiledBlock(X, weights, family).e_step(natural)[0], expected)
     assert CompiledBlock(X, W, family).weights is W
     assert np.shares_memory(CompiledBlock(X[::-1], None, family).values, X)
-
-
-# --- estimators ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -138,24 +122,6 @@ def test_fits_and_predictions_are_those_of_numpy(name, without_kernels):
         np.testing.assert_allclose(ours, expected[1][:n_rows], rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "layout", [np.asfortranarray, lambda x: np.repeat(x, 2, axis=0)[::2], lambda x: x[::-1, ::-1]]
-)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_predictions_do_not_depend_on_how_rows_are_stored(layout, dtype):
-    model = apolar.GaussianMixture(4, covariance_type="full", random_state=0, max_iter=20).fit(X)
-    plain = np.ascontiguousarray(layout(X.astype(dtype)))
-    stored = layout(X.astype(dtype))
-    stored.flags.writeable = False
-    np.testing.assert_allclose(
-        model.predict_proba(stored), model.predict_proba(plain), rtol=1e-10, atol=1e-12
-    )
-    assert model.score(stored) == pytest.approx(model.score(plain), rel=1e-12)
-
-
-# --- threads and processes ----------------------------------------------------------------------------
-
-
 def fitted(n_threads=None, seed=0):
     """Return a fit of few iterations, in many parts where parts are small."""
     return apolar.GaussianMixture(
@@ -165,16 +131,6 @@ def fitted(n_threads=None, seed=0):
 
 def numbers_of(model):
     return [*(model.weights_, model.means_, model.covariances_), model.predict_proba(X), model.score(X)]
-
-
-@pytest.mark.usefixtures("small_parts")
-@pytest.mark.parametrize("n_threads", [2, 3, 7])
-def test_the_number_of_threads_changes_no_digit_of_a_fit(n_threads, monkeypatch):
-    # As for rows that are too many to be stored in whitened coordinates.
-    for kept in (2**21, 0):
-        monkeypatch.setattr("apolar.em.problem.KEPT_NUMBERS", kept)
-        for one, several in zip(numbers_of(fitted(1)), numbers_of(fitted(n_threads)), strict=True):
-            np.testing.assert_array_equal(several, one)
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -206,25 +162,6 @@ def sums_in_threads(n_threads=3):
     return compiled.stats_under(X, W, row_map, None, compiled.FULL, n_threads)
 
 
-def child(results):
-    results.put(sums_in_threads())
-
-
-@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="no safe fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.usefixtures("small_parts")
-def test_a_forked_process_has_threads_of_its_own():
-    expected = sums_in_threads()
-    context = multiprocessing.get_context("fork")
-    results = context.Queue()
-    process = context.Process(target=child, args=(results,), daemon=True)
-    process.start()
-    np.testing.assert_array_equal(results.get(timeout=60), expected)
-    process.join(60)
-    assert process.exitcode == 0
-    np.testing.assert_array_equal(sums_in_threads(), expected)
-
-
 def test_workers_of_joblib_use_the_kernels_with_their_share_of_the_processors():
     # Functions of the library: workers do not import the tests.
     row_map = compiled.RowMap.of(np.zeros(X.shape[1]))
@@ -241,20 +178,3 @@ def test_workers_of_joblib_use_the_kernels_with_their_share_of_the_processors():
 def test_blas_limits_are_limits_of_the_kernels():
     with threadpool_limits(1, user_api="blas"):
         assert default_threads() == 1
-        assert fit_threads(None) == 1
-        assert fit_threads(5) == 5
-
-
-def fit_threads(n_threads):
-    """Return the most threads that the kernels are asked to use by a fit."""
-    asked = []
-    sums_of_parts = compiled._sums_of_parts
-
-    def counting(name, arguments, shapes, n_threads, *others):
-        asked.append(n_threads)
-        return sums_of_parts(name, arguments, shapes, n_threads, *others)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "_sums_of_parts", counting)
-        apolar.GaussianMixture(2, n_threads=n_threads, random_state=0).fit(X[:400])
-    return max(asked)

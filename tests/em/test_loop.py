@@ -10,17 +10,14 @@ from sklearn.mixture import GaussianMixture as TheirMixture
 import apolar
 from apolar.data import open_rows
 from apolar.em.problem import Problem
-from apolar.em.quadratic_models import newton_step, rising_direction
+from apolar.em.quadratic_models import newton_step
 from apolar.em.result import Fit, FitStatus
 from apolar.em.run import Stop, run
 from apolar.mixture import Prior
 from apolar.mixture.families import FAMILIES
-from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
+from apolar.mixture.parameters import MixtureParameters
 from em_steps import plain_em
-from mixtures import FAMILY_NAMES
 from references import EM_CASES, mclust_case
-
-NAMES = FAMILY_NAMES
 
 
 def start_of(reference, data, prior):
@@ -40,13 +37,8 @@ def test_iterations_are_those_of_mclust(case):
     data = Problem(open_rows(X), FAMILIES["VII"])
     offset = data.whitening.log_det * data.weight
     for name, ended in reference["runs"].items():
-        fit = plain_em(
-            data,
-            Fit(start_of(reference, data, prior), ""),
-            prior,
-            relative_tol=ended["tol"],
-            max_iter=ended["itmax"],
-        )
+        start = Fit(start_of(reference, data, prior), "")
+        fit = plain_em(data, start, prior, relative_tol=ended["tol"], max_iter=ended["itmax"])
         mixture = data.whitening.inverse_transform_parameters(fit.parameters)
         assert fit.log_likelihood + offset == pytest.approx(ended["loglik"], rel=1e-8)
         if name in ("it1", "it5"):
@@ -54,17 +46,10 @@ def test_iterations_are_those_of_mclust(case):
             np.testing.assert_allclose(mixture.weights, ended["pro"], rtol=1e-8)
             np.testing.assert_allclose(mixture.means, ended["mean"], rtol=1e-8, atol=1e-10)
             np.testing.assert_allclose(mixture.covariances, ended["sigmasq"], rtol=1e-8)
-
-
-@pytest.mark.parametrize("case", EM_CASES)
-def test_the_accelerated_fit_ends_where_mclust_does(case):
-    reference, X = mclust_case(case)
-    prior = Prior(shrinkage=0.01) if "prior" in reference else None
-    data = Problem(open_rows(X), FAMILIES["VII"])
+    # The accelerated fit ends where mclust does.
     fit = run(data, [Fit(start_of(reference, data, prior), "")], prior, Stop(1000, gain=1e-7))[0]
     assert fit.status is FitStatus.CONVERGED
-    end = fit.log_likelihood + data.whitening.log_det * data.weight
-    assert end == pytest.approx(reference["runs"]["tight"]["loglik"], rel=1e-8)
+    assert fit.log_likelihood + offset == pytest.approx(reference["runs"]["tight"]["loglik"], rel=1e-8)
 
 
 @pytest.mark.parametrize("name", ["full", "tied", "diag", "spherical"])
@@ -100,55 +85,24 @@ def test_plateaus_and_saddles_do_not_end_a_fit():
     assert fit.objective > slow.objective + 5
 
 
-def test_two_equal_components_are_separated():
-    # A saddle by symmetry: EM alone never separates the two components.
-    rng = np.random.default_rng(0)
-    X = np.concatenate([rng.standard_normal((100, 2)) - 4, rng.standard_normal((100, 2)) + 4])
-    data = Problem(open_rows(X), FAMILIES["spherical"])
-    start = WhitenedParameters(np.full(2, 0.5), np.zeros((2, 2)), np.ones(2))
-    stuck = run(data, [Fit(start, "")], Prior(), Stop(100, gain=1e-3))[0]
-    separated = run(data, [Fit(start, "")], Prior(), Stop(200, gain=1e-3), checked_on=data)[0]
-    assert separated.objective > stuck.objective + 50
-
-
-def test_passes_are_counted_and_bounded():
+def test_passes_are_counted_and_bounded_and_a_callback_sees_each_and_can_stop():
     X, _ = apolar.datasets.make_example(1, 300, random_state=0)
     data = Problem(open_rows(X), FAMILIES["full"])
     labels = np.random.default_rng(0).integers(0, 4, 300)
-    start = data.family.m_step(data.hard_stats(labels, 4), Prior())
+    start = [Fit(data.family.m_step(data.hard_stats(labels, 4), Prior()), "")]
     for most in (1, 2, 5):
-        fit = run(data, [Fit(start, "")], Prior(), Stop(most, gain=1e-12))[0]
+        fit = run(data, start, Prior(), Stop(most, gain=1e-12))[0]
         assert fit.n_iter == len(fit.history) == most
         assert fit.status is FitStatus.MAX_ITER
-
-
-def test_a_callback_sees_each_pass_and_can_stop():
-    X, _ = apolar.datasets.make_example(1, 300, random_state=0)
-    data = Problem(open_rows(X), FAMILIES["full"])
-    labels = np.random.default_rng(0).integers(0, 4, 300)
-    start = data.family.m_step(data.hard_stats(labels, 4), Prior())
     seen = []
 
     def callback(fit):
         seen.append(fit.objective)
         return len(seen) == 4
 
-    fit = run(data, [Fit(start, "")], Prior(), Stop(50, gain=1e-12), callback=callback)[0]
+    fit = run(data, start, Prior(), Stop(50, gain=1e-12), callback=callback)[0]
     assert fit.status is FitStatus.STOPPED
     assert len(seen) == fit.n_iter == 4
-
-
-def test_curvature_tells_saddles_from_maxima():
-    rng = np.random.default_rng(0)
-    axes = np.linalg.qr(rng.standard_normal((8, 8)))[0]
-    null_direction = axes[:, 0]
-    for top, rises in ((-0.01, False), (0.001, True)):
-        values = np.array([0.0, top, -0.2, -0.3, -0.5, -0.8, -0.9, -1.0])
-        hessian = (axes * values) @ axes.T
-        rising = rising_direction(lambda point, h=hessian: h @ point, np.zeros(8), null_direction)
-        assert (rising is not None) == rises
-        if rises:
-            assert abs(rising[1] @ axes[:, 1]) > 0.9
 
 
 def test_the_remaining_gain_is_that_of_newtons_method():

@@ -5,20 +5,16 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from apolar._core import compiled
-from apolar.data import ArrayRows, open_rows
+from apolar.data import open_rows
 from apolar.em import missing
 from apolar.em.completion import Completion
 from apolar.em.problem import Problem
-from apolar.em.result import Fit
-from apolar.em.run import Stop, run
-from apolar.exceptions import ColumnError
 from apolar.mixture import Prior
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats
 from apolar.mixture.storage import triangle
-from mixtures import FAMILY_NAMES, pairs
+from mixtures import each_family
 
-NAMES = FAMILY_NAMES
 K, M = 2, 3
 
 
@@ -87,7 +83,7 @@ def assert_same_e_step(data, X, weights, parameters):
 
 
 @pytest.mark.parametrize(("weighted", "has_kernels"), [(False, True), (True, True), (True, False)])
-@pytest.mark.parametrize("name", NAMES)
+@each_family
 def test_the_e_step_is_that_row_by_row(name, weighted, has_kernels, monkeypatch):
     if not has_kernels:
         monkeypatch.setattr(compiled, "kernels", None)
@@ -113,35 +109,7 @@ def test_each_row_may_have_a_pattern_of_its_own(name, n_features, monkeypatch):
     assert_same_e_step(data, X, None, parameters)
 
 
-@pytest.mark.parametrize(
-    ("name", "fraction"),
-    [
-        pytest.param(name, fraction, marks=[pytest.mark.slow] * (name not in ("full", "tied_diag", "VEV")))
-        for name, fraction in pairs(NAMES, [0.1, 0.3])
-    ],
-)
-def test_the_optimum_is_that_of_em_row_by_row(name, fraction):
-    X, labels = incomplete_rows(60, fraction, seed=3)
-    data = Problem(open_rows(X), FAMILIES[name])
-    first = start(data, labels)
-    result = run(data, [Fit(first, "given")], None, Stop(2000, gain=1e-12))[0]
-    parameters, before, n_steps = first, -np.inf, 0
-    while n_steps < 60:
-        stats, total = row_by_row(data, X, None, parameters)
-        parameters, n_steps = data.family.m_step(stats, None), n_steps + 1
-        if total - before < 1e-11 * abs(total):
-            break
-        before = total
-    ours = result.log_likelihood + data.whitening.log_det * data.weight
-    # EM may not have come to its end; ours is never below it, and where EM starts it stays.
-    assert ours >= total - 1e-8 * abs(total)
-    stats, at_ours = row_by_row(data, X, None, result.parameters)
-    after = row_by_row(data, X, None, data.family.m_step(stats, None))[1]
-    assert at_ours == pytest.approx(ours, rel=1e-10)
-    assert after == pytest.approx(ours, rel=1e-8)
-
-
-@pytest.mark.parametrize("name", NAMES)
+@each_family
 def test_noise_of_complete_rows_is_that_without_missing_values(name):
     X, labels = incomplete_rows(100, 0.0)
     X = np.delete(X, 50, axis=0)
@@ -156,18 +124,7 @@ def test_noise_of_complete_rows_is_that_without_missing_values(name):
     np.testing.assert_allclose(stats.array, other_stats.array, rtol=1e-9, atol=1e-9 * len(X))
 
 
-def test_a_column_without_values_is_refused_by_its_name():
-    X, _ = incomplete_rows(30, 0.1)
-    X[:, 1] = np.nan
-    rows = ArrayRows(X)
-    with pytest.raises(ColumnError, match="Column 1 of X has no observed value"):
-        Problem(rows, FAMILIES["full"])
-    rows.names = ("a", "b", "c")
-    with pytest.raises(ColumnError, match="Column 'b' of X has no observed value"):
-        Problem(rows, FAMILIES["diag"])
-
-
-@pytest.mark.parametrize("name", NAMES)
+@each_family
 def test_completed_rows_keep_what_is_observed(name):
     X, labels = incomplete_rows(100, 0.3)
     data = Problem(open_rows(X), FAMILIES[name])

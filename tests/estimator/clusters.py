@@ -1,13 +1,8 @@
 """Rows of three clusters, and mixtures that are fitted to them."""
 
 import numpy as np
-import pytest
 
 from apolar import GaussianMixture
-from mixtures import FAMILY_NAMES
-
-NAMES = FAMILY_NAMES
-each_family = pytest.mark.parametrize("name", NAMES)
 
 
 def example(n=400, seed=0):

@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,6 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-import apolar
 from apolar import GaussianMixture
 from apolar.estimator import model_files
 
@@ -81,12 +79,8 @@ def test_the_file_is_a_model_on_the_way(path, files):
     np.testing.assert_array_equal(last.means_, model.means_)
     assert last.lower_bounds_ == model.lower_bounds_
     assert os.listdir(path.parent) == [path.name]
-
-
-def test_a_checkpoint_changes_nothing_in_the_fit(path):
-    plain, written = mixture().fit(X), mixture(checkpoint=str(path), checkpoint_every=1).fit(X)
-    np.testing.assert_array_equal(written.means_, plain.means_)
-    assert written.n_iter_ == plain.n_iter_
+    # It changes nothing in the fit.
+    np.testing.assert_array_equal(model.means_, mixture().fit(X).means_)
 
 
 def test_the_order_of_the_user_is_kept(path, files):
@@ -102,21 +96,10 @@ def test_the_order_of_the_user_is_kept(path, files):
         assert file.init_params == "auto"
 
 
-def test_several_runs_keep_the_best(path, files, monkeypatch):
-    seen = []
-    called = model_files.Checkpoint.__call__
-
-    def recording(self, fit, state_of):
-        seen.append(fit)
-        return called(self, fit, state_of)
-
-    monkeypatch.setattr(model_files.Checkpoint, "__call__", recording)
+def test_several_runs_keep_the_best(path, files):
     model = mixture(init_params="random", n_init=3, checkpoint=path, checkpoint_every=1).fit(X)
-    starts = [i for i, fit in enumerate(seen) if fit.n_iter == 1 and (i == 0 or seen[i - 1] is not fit)]
-    assert len(starts) == 3
-    # Each run began with something worse than what there was.
-    for start in starts[1:]:
-        assert seen[start].log_likelihood < max(fit.log_likelihood for fit in seen[:start]) - 10
+    # A pass that is worse than what there was, as at the begin of a run, is not written.
+    assert np.any(np.diff([file.n_iter_ for file in files]) > 1)
     assert np.all(np.diff([file.lower_bound_ for file in files]) >= -1e-12)
     assert files[-1].lower_bound_ == model.lower_bound_
 
@@ -142,8 +125,9 @@ def test_only_files_are_replaced(tmp_path):
     assert GaussianMixture.load(tmp_path / "real.npz").converged_
 
 
-@pytest.mark.parametrize("error", [OSError("No space left on device"), ValueError("too small")])
-@pytest.mark.parametrize("last", [3, 10**6])
+@pytest.mark.parametrize(
+    ("error", "last"), [(OSError("No space left on device"), 3), (ValueError("too small"), 10**6)]
+)
 def test_a_write_that_fails_is_warned_of_once_and_the_fit_goes_on(path, monkeypatch, error, last):
     calls, save = [], model_files.save_model
 
@@ -262,22 +246,19 @@ def test_a_finished_file_is_finished_soon(path):
     assert GaussianMixture.load(path).start_ == "random"
 
 
-def test_a_path_is_a_warm_start(tmp_path):
+def test_a_path_is_a_warm_start(path):
     model = mixture().fit(X)
     order = [2, 0, 1]
     for name in ("weights_", "means_", "covariances_"):
         setattr(model, name, getattr(model, name)[order])
-    model.save(tmp_path / "model.npz")
-    for place in (tmp_path / "model.npz", str(tmp_path / "model.npz")):
-        again = mixture(warm_start=place).fit(X)
+    model.save(path)
+    for place in (path, str(path)):
+        again = mixture(2, warm_start=False).fit(X).set_params(n_components=3, warm_start=place).fit(X)
         assert again.start_ == "warm start"
         # In the order of the file, as with a start that is given; also if something else has been fitted.
         np.testing.assert_allclose(again.means_, model.means_, atol=0.1)
-        again.set_params(n_components=2, warm_start=False).fit(X)
-        again.set_params(n_components=3, warm_start=place).fit(X)
-        assert again.start_ == "warm start"
     # A fit that was killed ends in the order in which it would have ended.
-    went_on = mixture(warm_start=True, checkpoint=tmp_path / "model.npz").fit(X)
+    went_on = mixture(warm_start=True, checkpoint=path).fit(X)
     assert went_on.start_ == "warm start"
     assert np.all(np.diff(went_on.weights_) <= 0)
 
@@ -285,8 +266,7 @@ def test_a_path_is_a_warm_start(tmp_path):
 def test_a_fitted_mixture_wins_over_the_file(path):
     mixture(2).fit(X).save(path)
     model = mixture(warm_start=True).fit(X)
-    model.set_params(checkpoint=path).fit(X)
-    assert model.start_ == "warm start"
+    assert model.set_params(checkpoint=path).fit(X).start_ == "warm start"
     assert GaussianMixture.load(path).n_components == 3
     # One of another family starts afresh, as without a file.
     assert model.set_params(covariance_type="diag").fit(X).start_ == "kmeans"
@@ -313,7 +293,6 @@ def test_a_path_without_a_file_is_refused(tmp_path):
             mixture(warm_start=place).fit(X)
 
 
-@pytest.mark.parametrize("by_path", [True, False])
 @pytest.mark.parametrize(
     ("parameters", "columns", "in_file", "asked"),
     [
@@ -322,13 +301,13 @@ def test_a_path_without_a_file_is_refused(tmp_path):
         ({}, 1, "2 columns", "1 columns"),
     ],
 )
-def test_a_file_of_another_mixture_is_refused(path, by_path, parameters, columns, in_file, asked):
+def test_a_file_of_another_mixture_is_refused(path, parameters, columns, in_file, asked):
     mixture(max_iter=0).fit(X).save(path)
     before = path.read_bytes()
-    start = {"warm_start": path} if by_path else {"warm_start": True, "checkpoint": path}
     message = f"fit.npz holds .*{in_file}.*, but this estimator has .*{asked}.*Delete the file .* or change"
-    with pytest.raises(ValueError, match=message):
-        mixture(**start, **parameters).fit(X[:, :columns])
+    for start in ({"warm_start": path}, {"warm_start": True, "checkpoint": path}):
+        with pytest.raises(ValueError, match=message):
+            mixture(**start, **parameters).fit(X[:, :columns])
     assert path.read_bytes() == before
 
 
@@ -343,18 +322,3 @@ def test_a_damaged_file_is_not_passed_over(path):
     # Unless nobody asks for what is in it.
     assert mixture(checkpoint=path).fit(X).converged_
     assert GaussianMixture.load(path).converged_
-
-
-def test_a_file_cannot_say_where_to_write(path):
-    mixture(max_iter=0).fit(X).save(path)
-    with np.load(path) as file:
-        text = str(file["parameters"])
-    arrays = apolar._core.files.load_arrays(
-        path, apolar.estimator.model_files.MODEL_FORMAT, apolar.estimator.model_files.MODEL_VERSION, "a model"
-    )
-    arrays["parameters"] = np.array(re.sub('"checkpoint": null', '"checkpoint": "x"', text))
-    apolar._core.files.save_arrays(
-        path, apolar.estimator.model_files.MODEL_FORMAT, apolar.estimator.model_files.MODEL_VERSION, arrays
-    )
-    with pytest.raises(ValueError, match="checkpoint must be one that files can hold"):
-        GaussianMixture.load(path)

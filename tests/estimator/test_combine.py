@@ -53,25 +53,35 @@ def crossed(n=300):
     return rng.standard_normal((n, 2)) * spreads + 12.0 * (labels == 2)[:, None], labels
 
 
-def test_a_cluster_of_two_components_is_found():
+@pytest.fixture(scope="module")
+def cross():
     X, labels = crossed()
-    model = GaussianMixture(3, covariance_type="diag", init_params=labels).fit(X)
+    return X, labels, GaussianMixture(3, covariance_type="diag", init_params=labels).fit(X)
+
+
+def test_a_cluster_of_two_components_is_found(cross):
+    X, labels, model = cross
     found = model.combine(X)
     assert found.n_clusters == 2
     assert found.groups == ((0, 1), (2,))
     np.testing.assert_array_equal(found.predict(X), labels == 2)
-    posteriors = model.predict_proba(X)
-    shares = found.predict_proba(X)
-    np.testing.assert_array_equal(shares[:, 0], posteriors[:, 0] + posteriors[:, 1])
-    np.testing.assert_array_equal(shares[:, 1], posteriors[:, 2])
+    posteriors, shares = model.predict_proba(X), found.predict_proba(X)
+    np.testing.assert_array_equal(shares, np.stack([posteriors[:, :2].sum(axis=1), posteriors[:, 2]], axis=1))
     entropy = -np.sum(posteriors * np.log(np.maximum(posteriors, 1e-300)))
     # Rows that are certain to 1e-14 are left out.
     assert found.entropies[2] == pytest.approx(entropy, rel=1e-9)
+    # Chunks are added in another order.
+    parts = model.combine(iter(np.array_split(X, 5)))
+    assert parts.merges == found.merges
+    np.testing.assert_allclose(parts.entropies, found.entropies, rtol=1e-10, atol=1e-12)
+    lazy = pytest.importorskip("dask.array").from_array(X, chunks=(100, 2))
+    labels_there = model.combine(lazy).predict(lazy)
+    assert hasattr(labels_there, "compute")
+    np.testing.assert_array_equal(labels_there.compute(), labels == 2)
 
 
-def test_the_number_of_clusters_can_be_asked_for():
-    X, labels = crossed()
-    model = GaussianMixture(3, covariance_type="diag", init_params=labels).fit(X)
+def test_the_number_of_clusters_can_be_asked_for(cross):
+    X, _, model = cross
     all_apart = model.combine(X, n_clusters=3)
     assert all_apart.groups == ((0,), (1,), (2,))
     np.testing.assert_array_equal(all_apart.predict(X), model.predict(X))
@@ -81,33 +91,11 @@ def test_the_number_of_clusters_can_be_asked_for():
             model.combine(X, n_clusters=wrong)
 
 
-def test_chunks_give_what_an_array_gives():
-    X, labels = crossed()
-    model = GaussianMixture(3, covariance_type="diag", init_params=labels).fit(X)
-    parts = model.combine(iter(np.array_split(X, 5)))
-    whole = model.combine(X)
-    assert parts.merges == whole.merges
-    # Added in another order.
-    np.testing.assert_allclose(parts.entropies, whole.entropies, rtol=1e-10, atol=1e-12)
-
-
-def test_rows_of_dask_stay_lazy():
-    da = pytest.importorskip("dask.array")
-    X, labels = crossed()
-    model = GaussianMixture(3, covariance_type="diag", init_params=labels).fit(X)
-    lazy = da.from_array(X, chunks=(100, 2))
-    found = model.combine(lazy)
-    assert found.groups == ((0, 1), (2,))
-    labels_there = found.predict(lazy)
-    assert hasattr(labels_there, "compute")
-    np.testing.assert_array_equal(labels_there.compute(), labels == 2)
-
-
 def test_noise_keeps_its_label():
     X, labels = crossed()
     far = np.array([[-40.0, 30.0], [35.0, -40.0]])
-    model = GaussianMixture(3, covariance_type="diag", init_params=np.append(labels, [-1, -1]), noise=True)
     rows = np.vstack([X, far])
+    model = GaussianMixture(3, covariance_type="diag", init_params=np.append(labels, [-1, -1]), noise=True)
     found = model.fit(rows).combine(rows, n_clusters=2)
     np.testing.assert_array_equal(found.predict(far), -1)
     assert np.mean(found.predict(X) == (labels == 2)) > 0.99

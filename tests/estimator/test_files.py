@@ -16,17 +16,32 @@ from apolar import GaussianMixture, MomentSketch, Prior
 from apolar._core.files import load_arrays, save_arrays
 from apolar.estimator import model_files
 from apolar.estimator.inputs import constraints
-from mixtures import FAMILY_NAMES
+from apolar.mixture.parameters import NoiseBox
+from mixtures import FAMILY_NAMES, pairs
 
 RNG = np.random.default_rng(0)
 X = np.concatenate([RNG.standard_normal((40, 3)) * [1, 2, 0.5] + shift for shift in (0, 3)])
 NEW = RNG.standard_normal((200, 3)) * 3
-KINDS = tuple(FAMILY_NAMES)
 
 
-def fit(kind="full", **parameters):
+def fit(kind="full", rows=X, **parameters):
     parameters = {"init_params": "kmeans", "random_state": 0, "n_threads": 1} | parameters
-    return GaussianMixture(2, covariance_type=kind, **parameters).fit(X)
+    return GaussianMixture(2, covariance_type=kind, **parameters).fit(rows)
+
+
+def stored_arrays(path):
+    return load_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION, "a model")
+
+
+def store_arrays(path, arrays):
+    save_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION, arrays)
+
+
+def saved_and_loaded(model, path):
+    model.save(path)
+    loaded = GaussianMixture.load(path)
+    assert is_same_model(model, loaded)
+    return loaded
 
 
 def is_same_model(first, second):
@@ -36,6 +51,8 @@ def is_same_model(first, second):
     for name in names:
         a, b = getattr(first, name), getattr(second, name)
         assert type(a) is type(b), name
+        if isinstance(a, NoiseBox):
+            a, b = np.vstack([a.origin, a.edges]), np.vstack([b.origin, b.edges])
         np.testing.assert_array_equal(a, b, err_msg=name)
         if isinstance(a, list):
             assert [type(value) for value in a] == [type(value) for value in b]
@@ -46,15 +63,12 @@ def is_same_model(first, second):
 
 def rewrite_arrays(path, **changes):
     """Rewrite a model file with some arrays changed, under a checksum that fits."""
-    arrays = load_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION, "a model")
-    for name, value in changes.items():
-        arrays[name] = np.asarray(value)
-    save_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION, arrays)
+    store_arrays(path, stored_arrays(path) | {name: np.asarray(value) for name, value in changes.items()})
 
 
-def rewrite_parameters(path, **changes):
-    arrays = load_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION, "a model")
-    rewrite_arrays(path, parameters=json.dumps(json.loads(str(arrays["parameters"])) | changes))
+def rewrite_parameters(path, *left_out, **changes):
+    parameters = json.loads(str(stored_arrays(path)["parameters"])) | changes
+    rewrite_arrays(path, parameters=json.dumps({k: v for k, v in parameters.items() if k not in left_out}))
 
 
 @pytest.fixture(scope="module")
@@ -68,17 +82,13 @@ def path(tmp_path, model):
     return tmp_path / "a.model"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_round_trip_is_exact(tmp_path, kind):
-    saved = fit(kind)
-    saved.save(tmp_path / "a.model")
-    loaded = GaussianMixture.load(tmp_path / "a.model")
-    assert is_same_model(saved, loaded)
+@pytest.mark.parametrize(("kind", "noise"), pairs(FAMILY_NAMES, [False, 0.1, False]))
+def test_a_round_trip_is_exact(tmp_path, kind, noise):
+    saved = fit(kind, noise=noise)
+    loaded = saved_and_loaded(saved, tmp_path / "a.model")
     assert loaded.get_params() == saved.get_params()
     assert not hasattr(loaded, "feature_names_in_")
     assert os.listdir(tmp_path) == ["a.model"]
-    loaded.save(tmp_path / "b.model")
-    assert is_same_model(saved, GaussianMixture.load(str(tmp_path / "b.model")))
 
 
 def test_every_parameter_is_checked():
@@ -87,68 +97,51 @@ def test_every_parameter_is_checked():
 
 def test_names_of_columns_come_back(tmp_path):
     frame = pd.DataFrame(X, columns=["größe", "b", "c"])
-    saved = GaussianMixture(2, init_params="kmeans", random_state=0, n_threads=1).fit(frame)
+    saved = fit(rows=frame)
     saved.save(tmp_path / "a.model")
     loaded = GaussianMixture.load(tmp_path / "a.model")
     assert loaded.feature_names_in_.dtype == object
-    np.testing.assert_array_equal(loaded.feature_names_in_, saved.feature_names_in_)
     np.testing.assert_array_equal(loaded.predict(frame), saved.predict(frame))
     with pytest.raises(ValueError, match="feature names"):
         loaded.predict(frame.rename(columns={"b": "d"}))
 
 
-def test_parameters_come_back(tmp_path):
+def test_parameters_come_back_where_a_file_can_hold_them(tmp_path):
     labels = np.repeat([0, 1], 40)
-    saved = fit(
-        "VVI",
-        init_params=labels,
-        prior=Prior(shrinkage=np.float32(0.5), scale=0.1),
-        tol=np.float64(1e-4),
-        max_iter=np.int64(50),
-        warm_start=True,
-        verbose=False,
-    ).set_params(weights_init=np.array([0.1, 0.9]))
-    saved.save(tmp_path / "a.model")
-    loaded = GaussianMixture.load(tmp_path / "a.model")
-    assert is_same_model(saved, loaded)
+    given = {"tol": np.float64(1e-4), "max_iter": np.int64(50), "warm_start": True, "verbose": False}
+    prior = Prior(shrinkage=np.float32(0.5), scale=0.1)
+    saved = fit("VVI", init_params=labels, prior=prior, **given).set_params(weights_init=np.array([0.1, 0.9]))
+    loaded = saved_and_loaded(saved, tmp_path / "a.model")
     assert loaded.init_params == labels.tolist()
     assert loaded.prior == saved.prior
     assert (loaded.tol, loaded.max_iter, loaded.weights_init) == (1e-4, 50, [0.1, 0.9])
     assert loaded.set_params(weights_init=None, warm_start=False).fit(X).converged_
-
-
-def test_what_a_file_cannot_hold_is_left_out(tmp_path):
     saved = fit(init_params=lambda X, r, rng: np.arange(len(X)) % r, random_state=np.random.default_rng(0))
-    saved.save(tmp_path / "a.model")
-    loaded = GaussianMixture.load(tmp_path / "a.model")
-    assert is_same_model(saved, loaded)
+    loaded = saved_and_loaded(saved, tmp_path / "a.model")
     assert (loaded.init_params, loaded.random_state) == ("auto", None)
 
 
 def test_a_stream_goes_on_after_loading(tmp_path):
     saved = GaussianMixture(2, random_state=0, n_threads=1).partial_fit(X)
-    saved.save(tmp_path / "a.model")
-    loaded = GaussianMixture.load(tmp_path / "a.model")
-    assert is_same_model(saved, loaded)
-    assert loaded.partial_fit(X).n_samples_seen_ == 2 * len(X)
+    assert saved_and_loaded(saved, tmp_path / "a.model").partial_fit(X).n_samples_seen_ == 2 * len(X)
 
 
-def test_a_parameter_that_is_not_named_has_its_default(path):
-    arrays = load_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION, "a model")
-    parameters = json.loads(str(arrays["parameters"]))
-    del parameters["n_threads"], parameters["init_params"]
-    rewrite_arrays(path, parameters=json.dumps(parameters))
+def test_older_files_may_lack_parameters_and_the_evidence(path):
+    rewrite_parameters(path, "n_threads", "init_params")
+    store_arrays(path, {name: v for name, v in stored_arrays(path).items() if name != "evidence_"})
     loaded = GaussianMixture.load(path)
     assert (loaded.n_threads, loaded.init_params) == (None, "auto")
+    assert not hasattr(loaded, "evidence_")
+    loaded.save(path)
+    assert not hasattr(GaussianMixture.load(path), "evidence_")
 
 
 def test_an_unfitted_model_is_not_saved(tmp_path):
-    with pytest.raises(NotFittedError):
-        GaussianMixture(2).save(tmp_path / "a.model")
     half = GaussianMixture(2)
     half.n_features_in_ = 3
-    with pytest.raises(NotFittedError):
-        half.save(tmp_path / "a.model")
+    for model in (GaussianMixture(2), half):
+        with pytest.raises(NotFittedError):
+            model.save(tmp_path / "a.model")
     assert os.listdir(tmp_path) == []
 
 
@@ -263,19 +256,18 @@ def test_a_truncated_file_is_refused(path):
 
 
 def test_a_wrong_checksum_is_refused(path):
+    other = path.with_suffix(".npz")
     with np.load(path) as file:
         arrays = dict(file)
-    np.savez(path.with_suffix(".npz"), **arrays | {"means_": arrays["means_"] + 1})
-    with pytest.raises(ValueError, match="checksum does not fit"):
-        GaussianMixture.load(path.with_suffix(".npz"))
-    # The same bytes as another type.
-    np.savez(path.with_suffix(".npz"), **arrays | {"means_": arrays["means_"].view(np.int64)})
-    with pytest.raises(ValueError, match="checksum does not fit"):
-        GaussianMixture.load(path.with_suffix(".npz"))
-    del arrays["checksum"]
-    np.savez(path.with_suffix(".npz"), **arrays)
-    with pytest.raises(ValueError, match="checksum does not fit"):
-        GaussianMixture.load(path.with_suffix(".npz"))
+    # Another number, the same bytes as another type, and no checksum.
+    changed = [
+        arrays | {"means_": means} for means in (arrays["means_"] + 1, arrays["means_"].view(np.int64))
+    ]
+    changed.append({name: values for name, values in arrays.items() if name != "checksum"})
+    for wrong in changed:
+        np.savez(other, **wrong)
+        with pytest.raises(ValueError, match="checksum does not fit"):
+            GaussianMixture.load(other)
 
 
 class Trap:
@@ -313,12 +305,11 @@ def test_other_files_are_refused(path):
     np.savez(path.with_suffix(".npz"), a=X)
     with pytest.raises(ValueError, match="does not say what it is"):
         GaussianMixture.load(path.with_suffix(".npz"))
-    save_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION + 1, {})
-    with pytest.raises(
-        ValueError, match=f"version {model_files.MODEL_VERSION + 1}; .* release that wrote it"
-    ):
+    newer = model_files.MODEL_VERSION + 1
+    save_arrays(path, model_files.MODEL_FORMAT, newer, {})
+    with pytest.raises(ValueError, match=f"version {newer}; .* release that wrote it"):
         GaussianMixture.load(path)
-    save_arrays(path, model_files.MODEL_FORMAT, model_files.MODEL_VERSION, {"parameters": np.array("{}")})
+    store_arrays(path, {"parameters": np.array("{}")})
     with pytest.raises(ValueError, match="it has no apolar, .*weights_"):
         GaussianMixture.load(path)
 
@@ -361,7 +352,6 @@ def test_two_arrays_of_one_name_are_refused(path):
         ({"weights_": [0.5, 0.6]}, "add up to one"),
         ({"weights_": [np.nan, 0.5]}, "NaN"),
         ({"weights_": ["a", "b"]}, "weights_ must be float64"),
-        ({"means_": np.zeros((3, 2))}, r"means_ must be float64 of shape \(2, 3\)"),
         ({"means_": np.full((2, 3), np.inf)}, "infinity"),
         ({"means_": [[0.0, 0, 0], [1e308, 0, 0]]}, "means_ are too large: their squares overflow"),
         ({"weights_": [0.0, 0.0], "noise_origin": np.zeros(3), "noise_edges": np.ones(3)}, "weights_"),
@@ -369,7 +359,6 @@ def test_two_arrays_of_one_name_are_refused(path):
         ({"noise_edges": np.ones(3)}, "noise_edges alone"),
         ({"covariances_": np.ones((2, 3))}, r"covariances_ must be float64 of shape \(2, 3, 3\)"),
         ({"covariances_": np.ones((2, 3, 3)) - 0.1 * np.eye(3)}, "positive definite"),
-        ({"covariances_": -np.stack([np.eye(3)] * 2)}, "positive definite"),
         ({"covariances_": np.stack([np.eye(3) + np.eye(3, k=1) / 2] * 2)}, "symmetric"),
         ({"covariances_": 1e-310 * np.stack([np.eye(3)] * 2)}, "overflow"),
         ({"n_features_in_": 4}, "means_ must be float64"),
@@ -381,8 +370,8 @@ def test_two_arrays_of_one_name_are_refused(path):
         ({"n_iter_": 1.5}, "n_iter_ must be a single int"),
         ({"converged_": 1}, "converged_ must be a single bool"),
         ({"lower_bound_": np.inf}, "must be finite"),
+        ({"evidence_": np.inf}, "evidence_ must be finite"),
         ({"lower_bounds_": np.zeros((2, 2))}, "lower_bounds_ must be float64"),
-        ({"rounding_variances_": np.zeros(2)}, "rounding_variances_ must be float64"),
         ({"rounding_variances_": np.array([0.0, -1, 0])}, "must not be negative"),
         ({"message_": ["a", "b"]}, "message_ must be a single str"),
         ({"start_notes_": [1, 2]}, "list of strings"),
@@ -409,21 +398,17 @@ def test_files_that_hold_no_mixture_are_refused(path, changes, message):
         ({"n_components": 10**400}, "weights_"),
         ({"covariance_type": "other"}, "covariance_type must be one of"),
         ({"covariance_type": ["full"]}, "covariance_type must be one of"),
-        ({"covariance_type": "diag"}, "covariances_ must be float64"),
         ({"init_params": "other"}, "init_params"),
         ({"init_params": [[1], 2]}, "inhomogeneous"),
         ({"init_params": [{"a": 1}]}, "numbers or strings"),
         ({"tol": -1}, "tol"),
-        ({"prior": "weak"}, "prior"),
         ({"prior": {"Prior": {"shrinkage": -1}}}, "above zero"),
         ({"prior": {"Prior": {"shrinkage": None}}}, "shrinkage must be a number"),
         ({"prior": {"Prior": {"power": 1}}}, "unexpected keyword"),
         ({"prior": {"os.system": {}}}, "unknown type"),
         ({"random_state": "seed"}, "random_state"),
         ({"warm_start": "yes"}, "warm_start must be one that"),
-        ({"verbose": "yes"}, "verbose"),
-        ({"means_init": "zeros"}, "means_init"),
-        ({"n_threads": 0}, "n_threads"),
+        ({"checkpoint": "x"}, "checkpoint must be one that files can hold"),
     ],
 )
 def test_parameters_that_no_model_has_are_refused(path, changes, message):
@@ -435,7 +420,6 @@ def test_parameters_that_no_model_has_are_refused(path, changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"n_features": 0}, "at least 1"),
         ({"n_features": 4}, "first must be float64"),
         ({"n_features": "4"}, "single int"),
         ({"n_rows": 0}, "do not fit together"),

@@ -1,40 +1,36 @@
-"""Hard rows: no spurious optima, no NaN, and fits that end where nothing moves."""
+"""Fits: hard rows, starts that are given, and what changes nothing: shifts, units, rotations, order."""
 
 import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import apolar
 from apolar import GaussianMixture
-from estimator.clusters import example
-from mixtures import FAMILY_NAMES, pairs
+from apolar.mixture.families import family
+from estimator.clusters import example, fitted
+from mixtures import FAMILY_NAMES, each_family, pairs
 
 
 def test_the_prior_keeps_components_from_collapsing():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((100, 2)), np.full((2, 2), 9.0)])
-    model = GaussianMixture(2, covariance_type="spherical", random_state=0).fit(X)
-    assert model.covariances_.min() > 1e-3
+    model = GaussianMixture(2, covariance_type="spherical", random_state=0)
+    assert model.fit(X).covariances_.min() > 1e-3
     with pytest.warns(UserWarning, match="collapsed"):
-        bare = GaussianMixture(
-            2, covariance_type="spherical", random_state=0, prior=None, init_params="kmeans"
-        ).fit(X)
-    assert np.all(np.isfinite(bare.score_samples(X)))
+        model.set_params(prior=None, init_params="kmeans").fit(X)
+    assert np.all(np.isfinite(model.score_samples(X)))
 
 
-@pytest.mark.parametrize(("name", "integer"), pairs(FAMILY_NAMES, [np.int64, np.uint8]))
+@pytest.mark.parametrize(("name", "integer"), pairs(["full", "tied_spherical", "EVE"], [np.int64, np.uint8]))
 def test_integers_of_numpy_are_numbers_as_any(name, integer):
     # As in GaussianMixture(labels.max() + 1). Products of bytes would overflow, and have no kernels.
     X, labels = example(60)
     numbers = {"n_components": labels.max() + 1, "n_init": 2, "max_iter": 100, "random_state": 3}
     given = {key: integer(value) for key, value in numbers.items()}
-    one, other = (
-        GaussianMixture(**given),
-        GaussianMixture(**{key: int(number) for key, number in numbers.items()}),
-    )
-    for model in (one, other):
-        model.set_params(covariance_type=name).fit(X)
+    plain = {key: int(value) for key, value in numbers.items()}
+    one, other = (GaussianMixture(**each, covariance_type=name).fit(X) for each in (given, plain))
     assert np.array_equal(one.means_, other.means_)
     assert isinstance(one.n_components, integer)
     streamed = GaussianMixture(**given, covariance_type=name).partial_fit(X)
@@ -114,3 +110,132 @@ def test_no_tolerance_ends_when_nothing_moves():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((50, 2)), rng.standard_normal((50, 2)) + 20])
     assert GaussianMixture(2, random_state=0, tol=0).fit(X).converged_
+
+
+def test_labels_responsibilities_and_callables_are_starts():
+    X, labels = example()
+    by_labels = fitted(X, init_params=np.array(["b", "c", "a"])[labels])
+    assert by_labels.start_ == "given"
+    # In the order of the sorted labels: a is the third cluster.
+    np.testing.assert_allclose(by_labels.means_[0], X[labels == 2].mean(axis=0), atol=0.3)
+    by_responsibilities = fitted(X, init_params=np.eye(3)[labels])
+    np.testing.assert_allclose(by_responsibilities.means_[2], by_labels.means_[0], atol=1e-4)
+
+    def third(X, n_components, random_state):
+        assert isinstance(random_state, np.random.RandomState)
+        return np.arange(len(X)) % n_components
+
+    assert fitted(X, init_params=third).start_ == "third"
+    by_moments = fitted(X, "spherical", init_params=lambda X, r, s: apolar.mixture_from_moments(X, r))
+    assert by_moments.score(X) == pytest.approx(fitted(X, "spherical").score(X), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["full", "tied", "diag", "tied_diag", "spherical", "VEE", "EVE"])
+def test_parameters_are_starts_and_keep_their_order(name):
+    X, labels = example()
+    best = fitted(X, name)
+    order = [2, 0, 1]
+    tied = name.startswith("tied")
+    precisions = best.precisions_ if tied else best.precisions_[order]
+    model = fitted(
+        X, name, weights_init=best.weights_[order], means_init=best.means_[order], precisions_init=precisions
+    )
+    np.testing.assert_allclose(model.means_, best.means_[order], atol=1e-4)
+    only_means = fitted(X, name, means_init=best.means_[order])
+    np.testing.assert_allclose(only_means.means_, best.means_[order], atol=1e-3)
+    only_weights = fitted(X, name, weights_init=[0.2, 0.3, 0.5], init_params=labels)
+    assert only_weights.score(X) == pytest.approx(best.score(X), abs=1e-4)
+
+
+def test_a_warm_start_goes_on():
+    X, _ = example()
+    model = GaussianMixture(3, random_state=0, warm_start=True, max_iter=2, init_params="random")
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        first = model.fit(X).score(X)
+    model.set_params(max_iter=500).fit(X)
+    assert model.start_ == "warm start"
+    assert model.score(X) > first
+    assert model.converged_
+
+
+def test_no_passes_give_the_start():
+    X, labels = example()
+    model = GaussianMixture(3, init_params=labels, max_iter=0, prior=None, covariance_type="diag").fit(X)
+    np.testing.assert_allclose(model.means_, [X[labels == k].mean(axis=0) for k in range(3)])
+
+
+def test_rows_of_weight_zero_take_their_labels_with_them():
+    X, labels = example(200)
+    weights = np.where(np.arange(200) < 20, 0.0, 1.0)
+    expected = fitted(X[20:], init_params=labels[20:])
+    for start in (labels, np.eye(3)[labels], lambda X, r, s: labels):
+        model = GaussianMixture(3, init_params=start, tol=1e-8).fit(X, sample_weight=weights)
+        np.testing.assert_allclose(np.sort(model.weights_), np.sort(expected.weights_), atol=1e-6)
+
+
+def test_a_warm_start_of_another_family_or_table_starts_afresh():
+    X, _ = example()
+    model = GaussianMixture(3, warm_start=True, random_state=0).fit(X)
+    model.set_params(covariance_type="diag").fit(X)
+    assert model.start_ != "warm start"
+    model.fit(X[:, :2])
+    assert model.means_.shape == (3, 2)
+    with pytest.raises(ValueError, match="fit it again"):
+        model.set_params(covariance_type="tied").predict(X[:, :2])
+
+
+def test_a_fitted_mixture_may_be_what_a_callable_returns():
+    X, _ = example()
+    model = fitted(
+        X, init_params=lambda X, r, s: GaussianMixture(r, covariance_type="tied", random_state=s).fit(X)
+    )
+    assert model.converged_
+    with pytest.raises(ValueError, match="got NoneType"):
+        GaussianMixture(3, init_params=lambda X, r, s: None).fit(X)
+
+
+@pytest.mark.parametrize(("n_components", "n_columns"), [(2, 6), (3, 5)])
+def test_a_returned_mixture_of_another_shape_is_refused(n_components, n_columns):
+    X, _ = apolar.datasets.make_example(1, 300, random_state=0)
+    smaller = apolar.mixture_from_moments(X[:, :n_columns], n_components)
+    with pytest.raises(ValueError, match=r"What init_params returned has means of shape"):
+        GaussianMixture(3, init_params=lambda *_: smaller, random_state=0).fit(X)
+
+
+X, _ = example()
+
+
+@each_family
+def test_whole_fits_follow_shifts_and_units(name):
+    # Spherical components know one unit for all columns, as do those whose axes are orthogonal.
+    has_one_unit = family(name).is_rotated or family(name).is_spherical
+    units = np.full(4, 1e-3) if has_one_unit else np.array([1e-3, 1.0, 50.0, 1e4])
+    rows = units * (X + 1e3)
+    model, moved = fitted(X, name), fitted(rows, name)
+    np.testing.assert_allclose(moved.weights_, model.weights_, atol=1e-5)
+    np.testing.assert_allclose(moved.means_ / units - 1e3, model.means_, atol=1e-4)
+    matrices = [family(name).matrices(each.covariances_, 3, 4) for each in (model, moved)]
+    np.testing.assert_allclose(matrices[1] / np.outer(units, units), matrices[0], rtol=1e-3, atol=1e-4)
+    np.testing.assert_array_equal(moved.predict(rows), model.predict(X))
+    # EM ends within its tolerance of the optimum.
+    shift = len(X) * np.log(units).sum()
+    assert moved.evidence_ == pytest.approx(model.evidence_ - shift, abs=1e-2)
+
+
+@pytest.mark.parametrize("name", ["full", "tied", "spherical", "tied_spherical"])
+def test_whole_fits_follow_rotations(name):
+    rng = np.random.default_rng(3)
+    turn = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    model, turned = fitted(X, name), fitted(X[rng.permutation(len(X))] @ turn, name)
+    np.testing.assert_allclose(turned.weights_, model.weights_, atol=1e-5)
+    np.testing.assert_allclose(turned.means_, model.means_ @ turn, atol=1e-4)
+    assert turned.evidence_ == pytest.approx(model.evidence_, abs=1e-2)
+
+
+def test_components_are_in_canonical_order_whatever_the_seed():
+    rows, _ = example(300)
+    fits = [
+        GaussianMixture(3, covariance_type="spherical", random_state=s).fit(rows).means_ for s in range(4)
+    ]
+    for means in fits[1:]:
+        np.testing.assert_allclose(means, fits[0], atol=0.01)

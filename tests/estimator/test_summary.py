@@ -8,12 +8,12 @@ import pytest
 from sklearn import config_context
 
 from apolar import GaussianMixture
-from estimator.clusters import each_family, example, fitted
+from estimator.clusters import example, fitted
 
 X, _ = example()
 
 
-@each_family
+@pytest.mark.parametrize("name", ["full", "tied", "diag", "tied_spherical"])
 def test_it_says_what_the_mixture_is(name):
     model = fitted(X, name)
     text = model.summary(X)
@@ -34,10 +34,8 @@ def test_without_rows_there_are_weights_only():
     assert "rows  weight" not in text
     assert "BIC" not in text
     assert text.startswith("3 clusters in 400 rows")
-    first = text.splitlines()[3]
-    deviation = np.sqrt(model.covariances_[0, 0])
-    assert f"{model.weights_[0]:.3f}" in first
-    assert f"± {deviation:.2f}" in first
+    for number in (f"{model.weights_[0]:.3f}", f"± {np.sqrt(model.covariances_[0, 0]):.2f}"):
+        assert number in text.splitlines()[3]
 
 
 def test_it_is_a_string_that_reads_as_it_is():
@@ -45,14 +43,12 @@ def test_it_is_a_string_that_reads_as_it_is():
     assert isinstance(text, str)
     assert repr(text) == str(text)
     again = pickle.loads(pickle.dumps(text))
-    assert again == text
-    assert again._repr_html_() == text._repr_html_()
+    assert (again, again._repr_html_()) == (text, text._repr_html_())
 
 
 def test_names_are_those_of_the_columns_and_escaped():
-    table = pd.DataFrame(
-        X, columns=["length", "<b>bold</b>", "a name that is much too long for a table", "d & e"]
-    )
+    names = ["length", "<b>bold</b>", "a name that is much too long for a table", "d & e"]
+    table = pd.DataFrame(X, columns=names)
     text = fitted(table).summary(table)
     assert "length" in text
     assert "a name that is much…" in text
@@ -69,7 +65,6 @@ def test_many_columns_and_clusters_are_cut():
     model = GaussianMixture(32, covariance_type="tied_spherical", init_params=labels).fit(wide)
     text = model.summary(wide)
     assert max(map(len, text.splitlines())) <= 110
-    assert "Showing the first" in text
     assert "Showing the first 30 of 32 clusters." in text
     assert "Showing the first 10 of 40 columns." in text._repr_html_()
 
@@ -85,11 +80,7 @@ def test_noise_is_said():
 @pytest.mark.filterwarnings("ignore")
 def test_a_fit_that_did_not_converge_says_so():
     model = GaussianMixture(3, max_iter=1, random_state=0).fit(X)
-    assert not model.converged_
     assert model.message_ in model.summary()
-
-
-# --- notebooks -------------------------------------------------------------------------------
 
 
 def test_a_fitted_mixture_shows_its_summary_below_the_diagram_of_scikit_learn():
@@ -107,8 +98,7 @@ def test_a_fitted_mixture_shows_its_summary_below_the_diagram_of_scikit_learn():
 
 
 def test_a_mixture_whose_family_was_changed_is_still_shown():
-    model = fitted(X).set_params(covariance_type="diag")
-    assert "GaussianMixture" in model._repr_html_()
+    assert "GaussianMixture" in fitted(X).set_params(covariance_type="diag")._repr_html_()
 
 
 def test_errors_of_parameters_are_tables():
@@ -117,5 +107,4 @@ def test_errors_of_parameters_are_tables():
     html = errors._repr_html_()
     assert html.count("<tr>") == 4
     assert f"{errors.weights[0]:.2g}" in html
-    resamples = model.bootstrap(X, n_resamples=10)
-    assert "Deviations over 10 resamples" in resamples._repr_html_()
+    assert "Deviations over 10 resamples" in model.bootstrap(X, n_resamples=10)._repr_html_()

@@ -10,10 +10,12 @@ from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
 from apolar.search import merging
 from apolar.search.merging import Densities, MergeCosts, added_gains, greedily_merged_stats
+from mixtures import pairs
 
 pytestmark = pytest.mark.skipif(compiled.kernels is None, reason="The kernels are not compiled.")
 
-NAMES = ["full", "tied", "diag", "spherical"]
+FAMILY_NAMES = ["full", "tied", "diag", "spherical"]
+each_case = pytest.mark.parametrize(("name", "is_weighted"), pairs(FAMILY_NAMES, [True, False, False]))
 
 
 def without_kernels(compute):
@@ -32,8 +34,7 @@ def example(name, *, is_weighted):
     return data, data.family.m_step(data.hard_stats(rng.integers(12, size=517), 12), Prior())
 
 
-@pytest.mark.parametrize("is_weighted", [False, True])
-@pytest.mark.parametrize("name", NAMES)
+@each_case
 def test_costs_of_mergers(name, is_weighted):
     data, parameters = example(name, is_weighted=is_weighted)
     natural = data.family.natural(parameters)
@@ -52,8 +53,7 @@ def test_costs_of_mergers(name, is_weighted):
             there.merge(2, 5, merged[:1])
 
 
-@pytest.mark.parametrize("is_weighted", [False, True])
-@pytest.mark.parametrize("name", NAMES)
+@each_case
 def test_merged_components(name, is_weighted):
     data, parameters = example(name, is_weighted=is_weighted)
     here = MergeCosts(data, parameters).merged_stats(5)
@@ -74,18 +74,7 @@ def test_components_merged_by_terms():
     np.testing.assert_allclose(merged.array.sum(axis=0), single.array.sum(axis=0), rtol=1e-12)
 
 
-@pytest.mark.parametrize("is_weighted", [False, True])
-@pytest.mark.parametrize("name", NAMES)
-def test_statistics_of_labels(name, is_weighted):
-    data, _ = example(name, is_weighted=is_weighted)
-    labels = np.random.default_rng(4).integers(5, size=517)
-    shares = labels[None] == np.arange(6)[:, None]
-    hard, soft = data.hard_stats(labels, 6).array, data.soft_stats(shares).array
-    np.testing.assert_allclose(hard, soft, rtol=1e-12, atol=1e-12 * data.weight)
-
-
-@pytest.mark.parametrize("is_weighted", [False, True])
-@pytest.mark.parametrize("name", NAMES)
+@each_case
 def test_gains_of_added_components(name, is_weighted):
     data, parameters = example(name, is_weighted=is_weighted)
     natural, density = data.family.natural(parameters), data.row_responsibilities(parameters)[1]

@@ -1,4 +1,4 @@
-"""Every start gives a mixture for every family; merging, splitting and the portfolio."""
+"""Every start gives a mixture for every family, with noise and without; merging, splitting, comparing."""
 
 from dataclasses import replace
 
@@ -8,31 +8,27 @@ import pytest
 import apolar
 from apolar._core.settings import SETTINGS
 from apolar.data import open_rows
+from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
 from apolar.mixture import Prior
 from apolar.mixture.families import family
-from apolar.mixture.parameters import SufficientStats, WhitenedParameters
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters, noise_weights
 from apolar.mixture.prior import AdaptivePrior
 from apolar.search import starts
 from apolar.search.candidates import start_candidates
-from apolar.search.merging import greedily_merged_stats, mixture_distances
-from apolar.search.proposals import with_one_more
-from apolar.search.search import portfolio, race
+from apolar.search.merging import MergeCosts, greedily_merged_stats, mixture_distances
+from apolar.search.proposals import dropped_stats, with_one_more
+from apolar.search.search import race
 from apolar.search.starts import (
     STARTS,
     best_of_short_runs,
-    from_kmeans,
-    from_overseeding,
     nearest_stats,
     random_rows,
     spread_rows,
 )
 from em_steps import objective_of
-from mixtures import FAMILY_NAMES, pairs
-
-NAMES = FAMILY_NAMES
-each_family = pytest.mark.parametrize("name", NAMES)
+from mixtures import FAMILY_NAMES, each_family, pairs
 
 
 def data(name, n=300, seed=0, **kwargs):
@@ -40,29 +36,18 @@ def data(name, n=300, seed=0, **kwargs):
     return Problem(open_rows(X, **kwargs), family(name)), labels
 
 
-@pytest.mark.parametrize(("name", "start"), pairs(FAMILY_NAMES, list(STARTS)))
-def test_every_start_gives_every_family_a_mixture(name, start):
-    rows, _ = data(name)
-    candidates = start_candidates(start, rows, 4, Prior(), np.random.default_rng(0))
-    components = candidates[0].parameters
-    assert candidates[0].skipped == ()
-    assert components.is_finite
-    assert components.weights.shape == (4,)
-    assert components.means.shape == (4, 6)
-    assert components.weights.sum() == pytest.approx(1)
-    again = start_candidates(start, rows, 4, Prior(), np.random.default_rng(0))[0].parameters
-    np.testing.assert_array_equal(again.means, components.means)
-
-
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize(("n_components", "n_features"), [(1, 1), (1, 3), (3, 1), (5, 2)])
-def test_one_component_one_column_and_more_components_than_columns(start, n_components, n_features):
+def test_one_component_one_column_more_components_than_columns_and_few_rows(start, n_components, n_features):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, n_features)) + 4 * rng.integers(0, 3, (120, 1))
-    for name in ("spherical", "full"):
-        candidates = start_candidates(start, Problem(open_rows(X), family(name)), n_components, Prior(), rng)
-        assert candidates[0].parameters.is_finite
-        assert candidates[0].parameters.n_components == n_components
+    # Also where there are fewer different rows than components.
+    repeated = np.repeat(np.arange(3.0)[:, None], 20, axis=0) @ np.ones((1, n_features))
+    for name, rows in (("spherical", X), ("full", X), ("full", repeated)):
+        problem = Problem(open_rows(rows), family(name))
+        (first, *_) = start_candidates(start, problem, n_components, Prior(), rng)
+        assert first.parameters.is_finite
+        assert first.parameters.n_components == n_components
 
 
 def test_moments_that_do_not_work_are_skipped_with_the_reason():
@@ -75,30 +60,19 @@ def test_moments_that_do_not_work_are_skipped_with_the_reason():
 
 
 @each_family
-def test_merging_adds_statistics_and_keeps_the_total(name):
-    rows, _ = data(name)
-    untied = rows.family.untied
-    responsibilities = np.random.default_rng(0).dirichlet(np.ones(9), rows.n_rows)
-    stats = rows.soft_stats(responsibilities.T)
-    merged = greedily_merged_stats(untied, stats, 3)
-    assert merged.array.shape == (3, rows.n_stats)
-    np.testing.assert_allclose(merged.array.sum(axis=0), stats.array.sum(axis=0), atol=1e-9)
-    np.testing.assert_array_equal(greedily_merged_stats(untied, stats[:3], 3).array, stats[:3].array)
-
-
-@each_family
-def test_merging_puts_the_parts_of_a_cluster_together(name):
+def test_merging_adds_statistics_and_puts_the_parts_of_a_cluster_together(name):
     rng = np.random.default_rng(0)
     centres = np.repeat(np.array([[0.0, 0], [20, 0], [0, 20]]), 3, axis=0)
     labels = np.repeat(np.arange(9), 40)
     rows = Problem(open_rows(centres[labels] + rng.standard_normal((360, 2))), family(name))
-    merged = greedily_merged_stats(rows.family.untied, rows.hard_stats(labels, 9), 3)
+    stats = rows.hard_stats(labels, 9)
+    merged = greedily_merged_stats(rows.family.untied, stats, 3)
     np.testing.assert_allclose(merged.counts, 120)
     expected = rows.hard_stats(labels // 3, 3)
     # Components may be in any order: they are compared by a number that differs between them.
-    np.testing.assert_allclose(
-        *(sorted(s.array @ np.arange(rows.n_stats)) for s in (merged, expected)), atol=1e-6
-    )
+    numbers = [sorted(each.array @ np.arange(rows.n_stats)) for each in (merged, expected)]
+    np.testing.assert_allclose(*numbers, atol=1e-6)
+    np.testing.assert_array_equal(greedily_merged_stats(rows.family, stats[:3], 3).array, stats[:3].array)
 
 
 def test_seeds_are_rows_far_apart():
@@ -125,36 +99,20 @@ def test_seeds_are_rows_far_apart():
     np.testing.assert_allclose(np.bincount(after) / len(after), [1 / 3, 0, 2 / 3], atol=0.06)
 
 
-@each_family
-def test_proposals_have_one_component_more(name):
-    rows, _ = data(name)
-    components = from_overseeding(rows, 3, Prior(), np.random.default_rng(0))
-    proposals = with_one_more(rows, components, np.random.default_rng(0))
-    assert len(proposals) >= 3 + 1
-    for proposal in proposals:
-        assert proposal.is_finite
-        assert proposal.means.shape == (4, 6)
-        assert proposal.weights.sum() == pytest.approx(1)
-        assert proposal.covariances.shape == rows.family.covariance_shape(4, 6)
-
-
 def test_splitting_finds_the_component_that_is_two():
     # Three components for four clusters: the best proposal must separate the two that share a component.
     rng = np.random.default_rng(1)
     X, labels = apolar.datasets.make_example(1, 2000, random_state=1)
     rows = Problem(open_rows(X), family("spherical"))
     heavy = np.argsort(-np.bincount(labels))
-    joined = np.where(labels == heavy[1], heavy[0], labels)
-    stats = rows.hard_stats(np.unique(joined, return_inverse=True)[1], 3)
-    components = rows.family.m_step(stats, Prior())
+    joined = np.unique(np.where(labels == heavy[1], heavy[0], labels), return_inverse=True)[1]
+    components = rows.family.m_step(rows.hard_stats(joined, 3), Prior())
     truth = rows.family.m_step(rows.hard_stats(labels, 4), Prior())
-
-    def objective(mixture):
-        return objective_of(rows, mixture[None], Prior())
-
-    best = max(objective(proposal) for proposal in with_one_more(rows, components, rng))
-    before, top = objective(components), objective(truth)
-    assert best > before + 0.5 * (top - before)
+    proposals = with_one_more(rows, components, rng)
+    before, top, *values = (
+        objective_of(rows, each[None], Prior()) for each in (components, truth, *proposals)
+    )
+    assert max(values) > before + 0.5 * (top - before)
 
 
 @each_family
@@ -188,16 +146,6 @@ def test_wide_data_are_split_along_an_iterated_axis(name):
         assert any(np.argmax(step) == 0 for step in moved)
 
 
-def test_the_portfolio_is_sorted_and_finds_the_optimum():
-    X, labels = apolar.datasets.make_example(1, 1000, random_state=3)
-    rows = Problem(open_rows(X), family("spherical"))
-    candidates = portfolio(rows, 4, Prior(), np.random.default_rng(0))
-    likelihoods = [candidate.log_likelihood for candidate in candidates]
-    assert likelihoods == sorted(likelihoods, reverse=True)
-    predicted = rows.row_responsibilities(candidates[0].parameters)[0].argmax(axis=0)
-    assert apolar.scores.adjusted_rand_index(labels, predicted) > 0.98
-
-
 @pytest.mark.parametrize(("prior", "first"), [(AdaptivePrior(), "near"), (Prior(), "empty")])
 def test_by_evidence_almost_empty_components_are_last(prior, first):
     rng = np.random.default_rng(0)
@@ -216,54 +164,27 @@ def test_by_evidence_almost_empty_components_are_last(prior, first):
 
 @pytest.mark.parametrize("name", ["spherical", "diag", "full"])
 def test_how_far_apart_mixtures_are(name):
-    X, _ = apolar.datasets.make_example(1, 500, random_state=0)
-    rows = Problem(open_rows(X), family(name))
+    rows, _ = data(name, 500)
     labels = np.arange(500) % 4
-    stats = rows.hard_stats(labels, 4)
-    other = rows.hard_stats(np.where(labels == 0, (labels + np.arange(500) // 250) % 4, labels), 4)
-
-    def distance(first, second):
-        return mixture_distances(rows.family, first, second)
-
-    assert distance(stats, stats) == pytest.approx(0, abs=1e-9)
-    # Neither order nor weights matter: only the components.
-    assert distance(stats, stats[::-1] * 3) == pytest.approx(0, abs=1e-9)
-    assert distance(stats, other) == pytest.approx(distance(other, stats))
-    assert distance(stats, other) > 0.1
-    # Of batches, one distance each.
+    moved = np.where(labels == 0, (labels + np.arange(500) // 250) % 4, labels)
+    stats, other = rows.hard_stats(labels, 4), rows.hard_stats(moved, 4)
     both = SufficientStats(np.stack([stats.array, other.array]), stats.n_features)
-    np.testing.assert_allclose(distance(stats, both), [0, distance(stats, other)], rtol=1e-9, atol=1e-9)
-
-
-def test_starts_see_weights():
-    # A cluster of negligible weight gets no seeds.
-    rng = np.random.default_rng(0)
-    X = np.concatenate([rng.standard_normal((200, 2)), rng.standard_normal((200, 2)) + 50])
-    light = np.where(np.arange(400) < 200, 1.0, 1e-9)
-    rows = Problem(open_rows(X, light), family("spherical"))
-    assert np.all(random_rows(rows, 5, rng) < 200)
-    components = from_kmeans(rows, 2, Prior(), rng)
-    assert components.is_finite
+    same, far = mixture_distances(rows.family, stats, both)
+    assert same == pytest.approx(0, abs=1e-9)
+    # Neither order nor weights matter: only the components.
+    assert mixture_distances(rows.family, stats, stats[::-1] * 3) == pytest.approx(0, abs=1e-9)
+    assert far == pytest.approx(mixture_distances(rows.family, other, stats), rel=1e-9)
+    assert far > 0.1
 
 
 def test_short_runs_from_rows_beat_those_from_random_responsibilities():
     rows, _ = data("spherical")
-    by_rows = best_of_short_runs(rows, 4, Prior(), np.random.default_rng(0), n_runs=12, n_steps=5)
-    by_chance = best_of_short_runs(
-        rows, 4, Prior(), np.random.default_rng(0), n_runs=12, n_steps=5, from_rows=False
-    )
-    values = [objective_of(rows, c[None], Prior()) for c in (by_rows, by_chance)]
+    values = []
+    for from_rows in (True, False):
+        settings = {"n_runs": 12, "n_steps": 5, "from_rows": from_rows}
+        best = best_of_short_runs(rows, 4, Prior(), np.random.default_rng(0), **settings)
+        values.append(objective_of(rows, best[None], Prior()))
     assert values[0] > values[1]
-
-
-def test_duplicated_rows_are_fewer_seeds():
-    X = np.repeat(np.arange(3.0)[:, None], 20, axis=0) @ np.ones((1, 2))
-    for start in STARTS:
-        candidates = start_candidates(
-            start, Problem(open_rows(X), family("full")), 5, Prior(), np.random.default_rng(0)
-        )
-        assert candidates[0].parameters.is_finite
-        assert candidates[0].parameters.n_components == 5
 
 
 def test_runs_without_a_finite_likelihood_lose_to_all_others(monkeypatch):
@@ -284,3 +205,63 @@ def test_runs_without_a_finite_likelihood_lose_to_all_others(monkeypatch):
 def test_every_start_is_documented():
     documented = apolar.GaussianMixture.__doc__
     assert all(f'"{name}"' in documented for name in STARTS)
+
+
+def data_of(name, n_noise=30):
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], [120, 90, 30])
+    means = np.array([[0.0, 0, 0], [9, 0, 1], [0, 9, 3]])
+    X = means[labels] + rng.standard_normal((240, 3))
+    X = np.vstack([X, rng.uniform(X.min(axis=0) - 2, X.max(axis=0) + 2, (n_noise, 3))])
+    data = with_noise_component(Problem(open_rows(X), family(name)), True)
+    return data, np.append(labels, np.full(n_noise, -1))
+
+
+def truth(data, labels):
+    return data.m_step(data.soft_stats(labels[None] == np.arange(3)[:, None]), Prior())
+
+
+@pytest.mark.parametrize(("name", "start"), pairs(FAMILY_NAMES, list(STARTS)))
+def test_every_start_has_noise(name, start):
+    data, _ = data_of(name)
+    for candidate in start_candidates(start, data, 3, Prior(), np.random.default_rng(0)):
+        assert candidate.parameters.is_finite
+        assert candidate.parameters.weights.shape == (3,)
+        assert noise_weights(candidate.parameters.weights) > 0.005
+
+
+@each_family
+def test_the_component_that_costs_least_is_left_to_the_noise(name):
+    data, labels = data_of(name)
+    parameters = truth(data, labels)
+    smaller = dropped_stats(data, parameters, 2)
+    assert len(smaller) == 2
+    # The smallest cluster first: the noise gains its rows.
+    assert smaller[0].counts.sum() == pytest.approx(data.weight * (parameters.weights[:2].sum()))
+    likelihoods = []
+    for k in range(3):
+        kept = data.m_step(data.soft_stats(labels[None] == np.delete(np.arange(3), k)[:, None]), Prior())
+        likelihoods.append(data.e_step(kept[None])[1][0])
+    assert int(np.argmax(likelihoods)) == 2
+
+
+def test_without_noise_no_component_is_left():
+    data, labels = data_of("full")
+    plain = Problem(data.rows, data.family)
+    parameters = plain.family.m_step(plain.hard_stats(np.maximum(labels, 0), 3), Prior())
+    assert dropped_stats(plain, parameters, 3) == []
+
+
+@each_family
+def test_the_costs_of_mergers_count_the_noise(name):
+    data, labels = data_of(name)
+    parameters = truth(data, labels)
+    costs = MergeCosts(data, parameters)
+    likelihood = data.e_step(parameters[None])[1][0]
+    stats = costs._stats.copy()
+    merged = costs._natural_of(stats[:1] + stats[1:2])
+    natural = np.concatenate([merged, data.natural(parameters)[2:]])
+    rows = data.row_logits(natural, slice(None))
+    expected = likelihood - np.logaddexp.reduce(rows, axis=0).sum()
+    # All of the 270 rows are compared.
+    assert costs._costs[0, 1] == pytest.approx(expected, rel=1e-4, abs=0.05)

@@ -37,10 +37,11 @@ def test_predictions_are_lazy(form):
     else:
         size = 200 if form == "array" else np.nan
         lazy = da.concatenate([da.from_delayed(part, (size, 4), dtype=float) for part in parts])
-    results = [fitted.predict(lazy), fitted.predict_proba(lazy), fitted.score_samples(lazy)]
+    methods = "predict", "predict_proba", "score_samples", "outliers"
+    results = [getattr(fitted, method)(lazy) for method in methods]
     assert not loaded
     assert all(isinstance(result, da.Array) and result.numblocks[0] == 4 for result in results)
-    assert [result.ndim for result in results] == [1, 2, 1]
+    assert [result.ndim for result in results] == [1, 2, 1, 1]
     if form == "array":
         assert results[1].chunks == ((200,) * 4, (3,))
     labels = results[0].blocks[1].compute()

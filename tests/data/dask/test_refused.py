@@ -35,24 +35,22 @@ def test_errors_reach_the_user_as_themselves():
 
 @pytest.mark.usefixtures("synchronous")
 def test_shapes_that_are_no_table():
-    with pytest.raises(ValueError, match="two dimensions; got shape \\(10,\\)"):
-        model().fit(da.zeros(10))
-    with pytest.raises(ValueError, match="two dimensions; got shape \\(2, 2, 2\\)"):
-        model().fit(da.zeros((2, 2, 2)))
-    with pytest.raises(ValueError, match="two dimensions; got a series"):
-        model().fit(dd.from_pandas(pd.Series([1.0, 2.0]), npartitions=1))
-    with pytest.raises(ValueError, match="no columns"):
-        model().fit(dd.from_pandas(pd.DataFrame(index=[0, 1]), npartitions=1))
+    wrong = da.map_blocks(lambda block: block[:, :1], da.zeros((4, 3), chunks=(2, 3)), dtype=float)
+    for rows, message in (
+        (da.zeros(10), "two dimensions; got shape \\(10,\\)"),
+        (da.zeros((2, 2, 2)), "two dimensions; got shape \\(2, 2, 2\\)"),
+        (dd.from_pandas(pd.Series([1.0, 2.0]), npartitions=1), "two dimensions; got a series"),
+        (dd.from_pandas(pd.DataFrame(index=[0, 1]), npartitions=1), "no columns"),
+        (da.zeros((0, 3)), "X has no rows"),
+        (wrong, "Partition 0 of X has 1 columns, not 3"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model().fit(rows)
     with pytest.raises(TypeError, match="got Delayed"):
         open_rows(dask.delayed(1))
-    with pytest.raises(ValueError, match="X has no rows"):
-        model().fit(da.zeros((0, 3)))
     for call in (apolar.spherical_moments, apolar.n_components_from_spectrum):
         with pytest.raises(ValueError, match="X has no rows"):
             call(da.zeros((4, 3), chunks=2)[da.zeros(4, chunks=2) > 0])
-    wrong = da.map_blocks(lambda block: block[:, :1], da.zeros((4, 3), chunks=(2, 3)), dtype=float)
-    with pytest.raises(ValueError, match="Partition 0 of X has 1 columns, not 3"):
-        model().fit(wrong)
     with pytest.raises(ValueError, match="n_features_in_|features, but"):
         model().fit(rows_of_block(99, 0)).predict(da.zeros((4, 3)))
 
@@ -75,17 +73,16 @@ def test_partitions_with_columns_in_another_order():
 @pytest.mark.usefixtures("synchronous")
 def test_weights_that_do_not_fit():
     X = da.from_array(rows_of_block(900, 16), chunks=(300, 4))
-    for weights in (np.ones(899), da.ones(899, chunks=100)):
-        with pytest.raises(ValueError, match="sample_weight must have shape \\(900,\\)"):
+    for weights, message in (
+        (np.ones(899), "sample_weight must have shape \\(900,\\)"),
+        (da.ones(899, chunks=100), "sample_weight must have shape \\(900,\\)"),
+        (da.ones((900, 1)), "one dimension"),
+        (dd.from_pandas(pd.DataFrame({"w": np.ones(900)}), npartitions=3), "one dimension"),
+        (da.zeros(900), "weights of the rows are all zero"),
+        (np.where(np.arange(900) == 500, -1.0, 1.0), "negative or not finite, from row 300"),
+    ):
+        with pytest.raises(ValueError, match=message):
             model().fit(X, sample_weight=weights)
-    with pytest.raises(ValueError, match="one dimension"):
-        model().fit(X, sample_weight=da.ones((900, 1)))
-    with pytest.raises(ValueError, match="one dimension"):
-        model().fit(X, sample_weight=dd.from_pandas(pd.DataFrame({"w": np.ones(900)}), npartitions=3))
-    with pytest.raises(ValueError, match="weights of the rows are all zero"):
-        model().fit(X, sample_weight=da.zeros(900))
-    with pytest.raises(ValueError, match="negative or not finite, from row 300"):
-        model().fit(X, sample_weight=np.where(np.arange(900) == 500, -1.0, 1.0))
     with pytest.raises(ValueError, match="negative or not finite"):
         model().fit(rows_of_block(900, 0)).score(X, sample_weight=np.full(900, np.nan))
     frame = dd.from_pandas(pd.DataFrame(rows_of_block(90, 0), columns=COLUMNS), npartitions=3)
