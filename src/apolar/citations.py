@@ -79,7 +79,7 @@ def _keys(result: Any) -> list[str]:
         # it is the conjugate one: of components that share a covariance, and of rows with long tails. Models
         # from files of earlier versions do not have it.
         has_prior = check_parameters(result)[1] is not None
-        keys += _PRIORS[getattr(result, "shrinkage_", 0.0) > 0] if has_prior else ()
+        keys += _PRIORS[any(getattr(result, "shrinkage_", ()))] if has_prior else ()
         return [*keys, "nocedal2006"]
     if isinstance(result, SphericalMixture):
         start = {"spherical": ["hsu2013"], "diag": ["anderson1956"]}.get(result.covariance_type, [])

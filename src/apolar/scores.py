@@ -207,6 +207,8 @@ class FitSummary:
         The sum over the rows, weighted, of the log of the largest posterior.
     log_evidence : float, default=nan
         The `evidence_` of a fitted mixture; of other rows than those of the fit it is not known.
+    log_left_out : float, default=nan
+        The `loo_` of a fitted mixture; likewise.
     """
 
     log_likelihood: float
@@ -214,6 +216,7 @@ class FitSummary:
     n_samples: float
     log_certainty: float
     log_evidence: float = np.nan
+    log_left_out: float = np.nan
 
     @property
     def criteria(self) -> dict[str, float]:
@@ -227,10 +230,12 @@ CRITERIA: dict[str, Callable[[FitSummary], float]] = {
     "icl": lambda fit: CRITERIA["bic"](fit) - 2 * fit.log_certainty,
     # On the scale of the BIC.
     "evidence": lambda fit: -2 * fit.log_evidence,
+    "loo": lambda fit: -2 * fit.log_left_out,
 }
 """By name, functions of a FitSummary: lower is better."""
 
 
 def criterion_title(name: str) -> str:
     """Return a criterion of `CRITERIA` as tables, sentences and pictures call its values."""
-    return "-2 log evidence" if name == "evidence" else name.upper()
+    titles = {"evidence": "-2 log evidence", "loo": "-2 LOO"}
+    return titles.get(name, name.upper())

@@ -24,7 +24,7 @@ StartName = Literal[
 ]  # fmt: skip
 """Starts of EM."""
 
-Criterion = Literal["bic", "aic", "icl", "evidence"]
+Criterion = Literal["bic", "aic", "icl", "evidence", "loo"]
 """What `select` compares candidates by."""
 
 PriorName = Literal["default", "conjugate"]

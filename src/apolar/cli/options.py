@@ -155,7 +155,7 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
             type=CRITERION,
             default="bic",
             show_default=True,
-            help="What decides among several: bic, aic, icl or evidence.",
+            help="What decides among several: bic, aic, icl, evidence or loo.",
         ),
         click.option(
             "--noise",

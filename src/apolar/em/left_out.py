@@ -1,9 +1,9 @@
-"""The likelihood of each row under the mixture of all other rows, in closed form, and strengths chosen by it.
+"""The likelihood of rows left out, in closed form, and the strengths of the prior that are chosen by it.
 
-Without a row, the covariance of the component that it belongs to changes by a factor and a matrix of rank one.
-So the density of the row under what is left of the component is a function of its distance, which the E-step
-has. Which component that is, is not known: the change is the expected one. The responsibilities of the other
-rows stay as they are. A component of few rows is punished by itself: a row that is left out is far from the rest.
+Without a row, the covariance of its component changes by a factor and a matrix of rank one. So the density of
+the row under what is left of the component is a function of its distance, which the E-step has. The component
+of a row is not known: the change is the expected one. Responsibilities of other rows stay as they are.
+A component of few rows needs no rule of its own: a row that is left out is far from the rest of it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from apolar._core.namespaces import namespace, to_device_of, to_numpy
 from apolar.em.blocks import Block, posteriors
 from apolar.em.problem import Problem
 from apolar.mixture.families import Family
-from apolar.mixture.parameters import SufficientStats, WhitenedParameters
-from apolar.mixture.prior import AddedRows, Prior, Strengths
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
+from apolar.mixture.prior import AdaptivePrior, AddedRows, Strengths
 from apolar.mixture.storage import LOG_2PI
 
 __all__ = ["LeftOut", "best_strengths", "left_out"]
@@ -55,8 +55,11 @@ class LeftOut:
     added: AddedRows
     weight: float
 
-    def densities(self, block: Block) -> Any:
-        """Return the log-density of each row of a block under mixtures without it, (n_mixtures, n_rows)."""
+    def densities(self, block: Block) -> tuple[Any, Any]:
+        """Return the log-densities of the rows of a block under mixtures without them, and with them.
+
+        Both of shape (n_mixtures, n_rows).
+        """
         n_mixtures, n_components = self.mixtures.weights.shape
         natural = self.natural.reshape(-1, self.natural.shape[-1])
         logits = block.logits(natural)
@@ -82,7 +85,19 @@ class LeftOut:
         is_first = places[:, :n_components, :] == first
         least = xp.where(is_first, (others - densities)[:, None, :], least)
         gains = xp.maximum(self._gains(distances, block.weights), least)
-        return densities + xp.sum(shares * gains, axis=1)
+        return densities + xp.sum(shares * gains, axis=1), densities
+
+    def sums(self, block: Block) -> tuple[float, float, float, float]:
+        """Return weighted sums over the rows of a block, under one mixture.
+
+        Of log-densities under the mixture with and without the row, of squares of the latter, and of ones.
+        """
+        without, seen = (part[0, :] for part in self.densities(block))
+        xp = namespace(seen)
+        weights = xp.ones_like(seen) if block.weights is None else block.weights
+        parts = weights * seen, weights * without, weights * without**2, weights
+        of_seen, of_without, of_squares, weight = (float(xp.sum(part)) for part in parts)
+        return of_seen, of_without, of_squares, weight
 
     def _log_dets(self) -> Array:
         covariances = self.family.per_component(self.mixtures.covariances)
@@ -150,14 +165,14 @@ def left_out(
     total = problem.weight if weight is None else weight
     each = LeftOut(problem.family, mixtures, exact.natural(mixtures), added, total)
     n_working = 8 * each.natural.shape[0] * each.natural.shape[1]
-    parts = exact.map_blocks(lambda block: to_numpy(each.densities(block)), n_working)
+    parts = exact.map_blocks(lambda block: to_numpy(each.densities(block)[0]), n_working)
     return np.concatenate(list(parts), axis=1)
 
 
 def best_strengths(
     problem: Problem,
     stats: SufficientStats,
-    prior: Prior,
+    prior: AdaptivePrior,
     first: Strengths,
     near: WhitenedParameters,
     weight: float,
@@ -170,7 +185,7 @@ def best_strengths(
         The rows, or a sample of them.
     stats : SufficientStats
         Of all rows, from the E-step at the mixture.
-    prior : Prior
+    prior : AdaptivePrior
     first : Strengths
         Those to start from.
     near : WhitenedParameters
@@ -190,11 +205,9 @@ def best_strengths(
     def rate(candidates: list[Strengths]) -> None:
         several = SufficientStats(np.repeat(stats.array[None], len(candidates), axis=0), stats.n_features)
         batched = prior.of_strengths(Strengths(*map(np.array, zip(*candidates, strict=True))))
-        start = WhitenedParameters(
-            *(np.repeat(p[None], len(candidates), axis=0) for p in vars(near).values())
-        )
+        start = batch([near] * len(candidates))
         mixtures = problem.m_step(several, batched.adapted_to(family, several), start)
-        added = batched.added_rows(family, n_components, near.n_features, weight)
+        added = batched.added_rows(family, near, weight)
         values = left_out(problem, mixtures, added, weight)
         sums = values.sum(axis=1) if row_weights is None else values @ row_weights
         known.update(zip(candidates, sums.tolist(), strict=True))
@@ -212,7 +225,7 @@ def best_strengths(
 
 def _grids(family: Family, n_components: int) -> dict[str, tuple[float, ...]]:
     """Return the values of each strength that are compared."""
-    grids = {}
+    grids: dict[str, tuple[float, ...]] = {}
     if not family.shared and n_components > 1:
         grids["common"] = ROWS
     if family.n_axes == 2:

@@ -249,7 +249,8 @@ class AlignedBlock(IncompleteBlock):
     def _arrange(self, x: Array) -> None:
         missing = np.isnan(x)
         self.incomplete = np.flatnonzero(missing.any(axis=0))
-        values = np.concatenate([np.where(missing, 0.0, x), missing[:, self.incomplete]], axis=1)
+        self.missing = missing[:, self.incomplete].astype(float)
+        values = np.concatenate([np.where(missing, 0.0, x), self.missing], axis=1)
         self.inner = dense_block(values, self.weights, ALIGNED, n_threads=self.n_threads)
 
     def _parts(self, natural: Array) -> tuple[Array, Array]:
@@ -296,10 +297,10 @@ class AlignedBlock(IncompleteBlock):
         """Return the largest weighted log-density that rows with the same missing values have."""
         linear, quadratics = self._parts(natural)
         each = -0.25 * linear**2 / quadratics
-        missing = self.inner.values[:, self.n_features :]
-        of_missing = self._expand(natural)[:, 1 + self.n_features : 1 + self.n_features + missing.shape[1]]
+        columns = slice(1 + self.n_features, 1 + self.n_features + len(self.incomplete))
+        of_missing = self._expand(natural)[:, columns]
         peaks = natural[:, :1] + each.sum(axis=1, keepdims=True)
-        return peaks + (of_missing - each[:, self.incomplete]) @ missing.T
+        return np.asarray(peaks + (of_missing - each[:, self.incomplete]) @ self.missing.T)
 
     def posteriors(self, natural: Array, what: str) -> Any:
         """Return what one mixture says about each row."""
@@ -349,8 +350,10 @@ class PatternBlock(IncompleteBlock):
         peaks = np.empty((len(natural), self.n_rows))
         for part, given in self._parts(natural):
             marginal = given.marginal
-            at_means = np.linalg.solve(marginal.precisions, marginal.linear[..., None])[..., 0]
-            largest = marginal.constants + 0.5 * (at_means * marginal.linear).sum(axis=-1)
+            # Missing columns have no precision, and no part in the density.
+            unit = np.eye(self.n_features) * part.missing[:, None, None, :]
+            means = np.linalg.solve(marginal.precisions + unit, marginal.linear[..., None])[..., 0]
+            largest = marginal.constants + 0.5 * (means * marginal.linear).sum(axis=-1)
             peaks[:, part.positions] = part.by_row(largest).T
         return peaks
 

@@ -19,7 +19,7 @@ from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
-from apolar.mixture.prior import Prior, Shrinkage, Strengths, log_evidence
+from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths, log_evidence
 
 __all__ = ["Callback", "EMRun", "Stop", "evidence_of", "has_kernel", "run"]
 
@@ -217,7 +217,7 @@ def _compiled_runs(
     arrays, numbers = family.kernel_arguments(terms, (n_components,), n_features)
     rows, settings = (
         (np.ascontiguousarray(columns), row_weights, *arrays),
-        (*numbers, 0.0 if prior is None else float(prior.log_constant)),
+        numbers,
     )
     ends: list[Fit | None] = [None] * len(starts)
     left = deque(range(len(starts)))
@@ -300,9 +300,7 @@ class EMRun:
         stats, likelihood = self.problem.e_step(parameters[None])
         family = self.problem.family
         if is_first and self.free_prior is not None:
-            free = self.free_prior
-            free = free.of_strengths(self.start.strengths) if free.adapts else free
-            self.prior = free.adapted_to(family, stats[0])
+            self.prior = self.free_prior.of_strengths(self.start.strengths).adapted_to(family, stats[0])
         value = float((likelihood + family.log_prior(parameters[None], self.prior))[0])
         if is_first or value >= self.best.objective:
             self.history.append(value)
@@ -329,11 +327,11 @@ class EMRun:
 
     def rows_left_out(self) -> Array | None:
         """Return the weighted log-densities of rows left out at the best mixture, if they are compared."""
-        prior, rows, parameters = self.free_prior, self.compared_on, self.best.parameters
-        if prior is None or not prior.follows_rows or self.best.stats is None:
+        rows, parameters = self.compared_on, self.best.parameters
+        if not isinstance(self.free_prior, AdaptivePrior) or self.best.stats is None:
             return None
-        prior = prior if self.strengths is None else prior.of_strengths(self.strengths)
-        added = prior.added_rows(rows.family, *parameters.means.shape, self.problem.weight)
+        prior = self.free_prior.of_strengths(self.strengths)
+        added = prior.added_rows(rows.family, parameters, self.problem.weight)
         (values,) = left_out(rows, parameters[None], added, self.problem.weight)
         weights = rows.row_weights()
         return values if weights is None else values * weights
@@ -345,9 +343,9 @@ class EMRun:
         earlier passes, so that they are comparable with those of later ones, and still increase.
         """
         best, family, strengths = self.best, self.problem.family, self.strengths
-        if self.free_prior is None or best.stats is None or strengths is None:
+        if not isinstance(self.free_prior, AdaptivePrior) or best.stats is None or strengths is None:
             return False
-        if self.free_prior.adapts:
+        if self.free_prior.strengths is None:
             known = best.stats, self.free_prior, strengths, best.parameters, self.problem.weight
             strengths, self.left_out = best_strengths(self.compared_on.few, *known)
         self.prior = self.free_prior.of_strengths(strengths).adapted_to(family, best.stats)

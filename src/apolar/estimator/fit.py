@@ -211,26 +211,25 @@ class Solution:
         The floating type of the attributes.
     keeps_order : bool
         Whether components are in the order in which the user gave them.
+    prior : Prior or None
     """
 
     fit: Fit
     problem: Problem
     dtype: Any
     keeps_order: bool
+    prior: Prior | None
 
     @property
     def state(self) -> FittedState:
-        """The fitted state, with the density of the mixture as it is returned, where that may differ.
+        """The fitted state, with the density of the mixture as it is returned, and that of rows left out.
 
-        EM computes it with the measurement errors of rows, and before parameters are rounded in the transform
-        to the units of the data.
+        EM computes the density with the measurement errors of rows, and before parameters are rounded in the
+        transform to the units of the data.
         """
         problem = self.problem
         state = FittedState.of_fit(self.fit, problem, self.dtype)
-        if problem.n_rows > SETTINGS.sample_rows and not np.any(problem.measurement):
-            return state
-        likelihood = state.likelihood(problem.rows, problem.threads)
-        return replace(state, lower_bound=likelihood.log_likelihood / likelihood.n_samples)
+        return state.with_likelihood(problem.rows, self.prior, problem.threads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +308,7 @@ class Search:
         def solution(fit: Fit) -> Solution:
             if not start.keeps_order:
                 fit = in_canonical_order(fit, problem.family, problem.whitening)
-            return Solution(fit, problem, self.dtype, start.keeps_order)
+            return Solution(fit, problem, self.dtype, start.keeps_order, prior)
 
         def state(fit: Fit) -> FittedState:
             return FittedState.of_fit(solution(fit).fit, problem, self.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from apolar._core.threads import default_threads, one_blas_thread
 from apolar.data import CHUNK_SIZE, ArrayRows, Chunk, Rows
 from apolar.em.blocks import Block
 from apolar.em.completion import Completion
+from apolar.em.left_out import LeftOut
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.row_blocks import RowBlocks
@@ -29,7 +30,7 @@ from apolar.mixture.parameters import (
     append_noise,
     noise_weights,
 )
-from apolar.mixture.prior import Strengths
+from apolar.mixture.prior import AddedRows, Prior, Strengths
 from apolar.scores import FitSummary
 
 __all__ = ["NOISE_LABEL", "FittedState"]
@@ -66,6 +67,8 @@ class FittedState:
     lower_bound: float | None = None
     lower_bounds: list[float] | None = None
     evidence: float | None = None
+    loo: float | None = None
+    loo_standard_error: float | None = None
     shrinkage: Strengths | None = None
     rounding_variances: Array | None = None
     start: str | None = None
@@ -165,6 +168,7 @@ class FittedState:
             "noise_weight_": 0.0 if noise is None else float(noise_weights(self.parameters.weights)),
             "noise_box_": noise,
             "rounding_variances_": np.zeros(n_features),
+            "shrinkage_": Strengths(),
             **{name: value for name, value in others.items() if value is not None},
             "n_features_in_": n_features,
         }
@@ -238,7 +242,12 @@ class FittedState:
         )
 
     def answer(
-        self, rows: Rows, what: str, n_threads: int | None = 1, keep: Callable[[Any], Any] | None = None
+        self,
+        rows: Rows,
+        what: str,
+        n_threads: int | None = 1,
+        keep: Callable[[Any], Any] | None = None,
+        left_out: LeftOut | None = None,
     ) -> Any:
         """Return an answer for each row, as one array of the library and on the device of the rows.
 
@@ -250,6 +259,8 @@ class FittedState:
             None: one per processor.
         keep : callable, optional
             What to keep of the answers for a block, on the host, unless the rows are distributed.
+        left_out : LeftOut, optional
+            For densities of the rows of the fit, each under the mixture without it.
 
         Returns
         -------
@@ -260,11 +271,16 @@ class FittedState:
         if rows.is_distributed:
             n_columns = n_components if what == "probabilities" else None
             dtype = np.int64 if what == "labels" else np.float64
-            return rows.map_lazily(lambda values: self.answer(ArrayRows(values), what), n_columns, dtype)
+            return rows.map_lazily(
+                lambda values: self.answer(ArrayRows(values), what, left_out=left_out), n_columns, dtype
+            )
         blocks, natural = self.blocks, self.natural
+        blocks = blocks if left_out is None else replace(blocks, n_fused=0)
 
         def answers(block: Block) -> Any:
-            answer = block.posteriors(natural, what)
+            answer = (
+                block.posteriors(natural, what) if left_out is None else left_out.densities(block)[0][0, :]
+            )
             answer = answer + blocks.whitening.log_det if what == "densities" else answer
             answer = to_numpy(answer) if rows.returns_to_host or keep is not None else answer
             return answer if keep is None else keep(answer)
@@ -307,6 +323,33 @@ class FittedState:
             raise ValueError("The weights of the rows are all zero.")
         density += weight * self.whitened[0].log_det
         return FitSummary(density, self.n_parameters, weight, certainty)
+
+    def left_out(self, prior: Prior | None) -> LeftOut:
+        """Return the mixture as one that is fitted, under a prior, to all rows of the fit but one."""
+        if self.n_samples_seen is None or not self.n_samples_seen > 1:
+            raise ValueError("This mixture was not fitted to rows, of which one could be left out.")
+        mixture, added, weight = self.whitened[1][None], AddedRows(), self.n_samples_seen
+        if prior is not None:
+            known = prior.of_strengths(self.shrinkage)
+            added = known.added_rows(self.family, self.parameters, weight)
+        return LeftOut(self.family, mixture, self.natural[None], added, weight)
+
+    def with_likelihood(self, rows: Rows, prior: Prior | None, n_threads: int) -> FittedState:
+        """Return the state with the likelihood of the rows of the fit, and that of rows left out."""
+        if not (self.n_samples_seen or 0.0) > 1:
+            return self
+        each = self.left_out(prior)
+        blocks = replace(self.blocks, n_fused=0, n_working=8 * len(self.natural))
+        with one_blas_thread():
+            seen, without, squares, weight = map(float, blocks.reduce(rows, each.sums, n_threads))
+        offset = self.whitened[0].log_det
+        spread = max(squares / weight - (without / weight) ** 2, 0.0)
+        return replace(
+            self,
+            lower_bound=seen / weight + offset,
+            loo=without + weight * offset,
+            loo_standard_error=float(np.sqrt(weight * spread)),
+        )
 
     def logits(self, rows: Rows) -> Array:
         """Return the logarithms of weighted densities, up to a constant, shape (n_components, n_rows)."""

@@ -45,7 +45,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     Takes the place of `sklearn.mixture.GaussianMixture`: all of its parameters, methods and attributes are
     there. It differs in the start (`init_params="auto"`: moments, over-seeding, split and merge), in a prior
     that lets components with few rows borrow from the others where scikit-learn adds `reg_covar`, in choosing
-    among optima by evidence and likelihood, not by likelihood alone, and in running EM to the optimum.
+    among optima by the likelihood of rows left out, and in running EM to the optimum.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         (n_samples,), and responsibilities, shape (n_samples, n_components), can also be given directly.
     n_init : int, default=1
         The number of starts, of which the best result is kept: with the default prior that of the highest
-        mean of log-evidence and log-likelihood, otherwise that of the highest likelihood.
+        likelihood of rows left out, otherwise that of the highest likelihood.
     max_iter : int, default=500
         The most passes over the data in a run of EM.
     tol : float, default=1e-3
@@ -74,13 +74,13 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         Added to the variances in every M-step, in the units of X, as in scikit-learn; it then takes the place
         of the default prior. None: the prior keeps variances above zero, whatever the units of X are.
     prior : {"default", "conjugate"}, Prior or None, default="default"
-        "default": the covariances of the components are shrunk towards a common one, up to a volume of their
-        own, as strongly as the rows suggest: see `shrinkage_`. Optima are compared by evidence and likelihood
-        together. Where this does not apply (components that share their covariance, a single one, rows of
-        longer tails than those of Gaussians), it is the conjugate prior. Components are also kept from being
-        narrower than the rounding errors of the columns: see `rounding_variances_`. "conjugate": a weak prior
-        on each component by itself, `Prior()`; another `Prior` changes its parameters. None: plain maximum
-        likelihood, as in mclust. With these three, optima are compared by likelihood.
+        "default": covariances are shrunk towards a common one, up to a volume of their own, that one towards
+        its diagonal, and weights towards equal ones, as strongly as makes rows that are left out likeliest:
+        see `shrinkage_`. Optima are compared by the likelihood of rows left out too. Covariances that share
+        a part, but not all, have the conjugate prior. Components are also kept from being narrower than the
+        rounding errors of the columns: see `rounding_variances_`. "conjugate": a weak prior on each component
+        by itself, `Prior()`; another `Prior` changes its parameters. None: plain maximum likelihood, as in
+        mclust. With these three, optima are compared by likelihood.
     random_state : int, RandomState, Generator or None, default=None
     warm_start : bool, str or path, default=False
         Start where the last fit ended or, if there was none, from the checkpoint, if that exists. A path:
@@ -139,9 +139,17 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     rounding_variances_ : ndarray, shape (n_features,)
         The variance of the rounding errors of each column that is recorded with a resolution, such as
         integers, if a component was narrower than these, so that they were added to all variances; else zero.
-    shrinkage_ : float
-        The weight, in rows, of the common covariance in each component, with the default prior: in a
-        component of that number of rows, half of the covariance is its own. 0 if covariances were not shrunk.
+    loo_ : float
+        The log-likelihood of rows left out: the sum of the log-densities of all rows, each under the mixture
+        that is fitted without it, in closed form. Divided by the number of rows, it is what to expect of a
+        new row. It compares fits to the same rows, whatever they are.
+    loo_standard_error_ : float
+        The standard error of `loo_` over rows.
+    shrinkage_ : Strengths
+        How strongly the default prior shrinks: `common`, the weight, in rows, of the common covariance in
+        each component: in a component of that number of rows, half of the covariance is its own; `diagonal`,
+        the fraction of the common covariance that its diagonal replaces; `weights`, the rows that are added
+        to the weight of each component. All 0 if nothing is shrunk.
     noise_weight_ : float
         The share of the rows that is noise; 0 with `noise=False`.
     noise_box_ : NoiseBox or None
@@ -408,6 +416,35 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def icl(self, X: Any, sample_weight: Any = None) -> float:
         """Return the integrated completed likelihood on X: lower is better, and overlap makes it higher."""
         return self._fit_summary(X, sample_weight).criteria["icl"]
+
+    def loo_samples(self, X: Any, sample_weight: Any = None) -> Any:
+        """Return the log-density of each row of the fit under the mixture that is fitted without it.
+
+        In closed form, with the responsibilities of the other rows as they are. `loo_` is their sum.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_samples, n_features)
+            The rows of the fit.
+        sample_weight : array_like, shape (n_samples,), optional
+            Their weights: a row of weight 2 stands for two rows, of which one is left out.
+
+        Returns
+        -------
+        densities : ndarray, shape (n_samples,)
+            For rows on a device or of Dask, an array of the same library.
+
+        Examples
+        --------
+        >>> import apolar
+        >>> X = apolar.datasets.load_iris().data
+        >>> gm = apolar.GaussianMixture(3, random_state=0).fit(X)
+        >>> gm.loo_samples(X).sum() < gm.score_samples(X).sum()
+        True
+        """
+        state, prior = FittedState.of(self), check_parameters(self)[1]
+        rows = open_input(self, X, sample_weight)
+        return state.answer(rows, "densities", self.n_threads, left_out=state.left_out(prior))
 
     def sample(self, n_samples: int = 1) -> tuple[Array, Array]:
         """Return rows drawn from the mixture, and their components.

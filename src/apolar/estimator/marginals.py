@@ -230,7 +230,9 @@ def _with_columns(model: Any, kind: Family, parameters: MixtureParameters, colum
         lower_bound=float("nan"),
         lower_bounds=[],
         evidence=None,
-        shrinkage=0.0,
+        loo=None,
+        loo_standard_error=None,
+        shrinkage=None,
         rounding_variances=None,
     ).set_on(made)
     if hasattr(model, "feature_names_in_"):

@@ -31,7 +31,7 @@ from apolar.estimator.inputs import constraints, is_path
 from apolar.exceptions import CheckpointWarning, warn_user
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters, NoiseBox, WhitenedParameters
-from apolar.mixture.prior import PRIORS, Prior
+from apolar.mixture.prior import PRIORS, Prior, Strengths
 
 __all__ = ["Checkpoint", "check_writable", "load_model", "save_model", "stored_state"]
 
@@ -47,11 +47,17 @@ _SCALARS: dict[str, Any] = {
     "start": str,
     "message": str,
     "evidence": float,
+    "loo": float,
+    "loo_standard_error": float,
+}
+_LISTS: dict[str, Any] = {
+    "lower_bounds": float,
+    "start_notes": str,
+    "rounding_variances": float,
     "shrinkage": float,
 }
-_LISTS: dict[str, Any] = {"lower_bounds": float, "start_notes": str, "rounding_variances": float}
-# Not in every file: the evidence is unknown after a stream or from moments, and old files lack all three.
-_OPTIONAL = ("evidence", "shrinkage", "rounding_variances")
+# Not in every file: some are unknown after a stream or from moments, and old files lack them.
+_OPTIONAL = ("evidence", "loo", "loo_standard_error", "shrinkage", "rounding_variances")
 _REQUIRED = (
     *(f"{name}_" for name in (*_SCALARS, *_LISTS) if name not in _OPTIONAL),
     *("weights_", "means_", "covariances_", "n_features_in_"),
@@ -190,8 +196,14 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
     known["lower_bounds"] = stored_numbers(arrays, "lower_bounds_", (arrays["lower_bounds_"].size,)).tolist()
     if "rounding_variances_" in arrays:
         known["rounding_variances"] = stored_numbers(arrays, "rounding_variances_", (m,))
+    if "shrinkage_" in arrays:
+        # Files of earlier versions hold one number.
+        strengths = Strengths(
+            *stored_numbers(arrays, "shrinkage_", arrays["shrinkage_"].shape).ravel().tolist()
+        )
+        known["shrinkage"] = strengths if arrays["shrinkage_"].ndim or strengths.common else None
     for name in ("rounding_variances", "shrinkage", "n_iter"):
-        if np.any(known.get(name, 0.0) < 0):
+        if np.any(np.asarray(known.get(name) or 0.0) < 0):
             raise ValueError(f"{name}_ must not be negative.")
     precision = stored_value(arrays, "precision", str) if "precision" in arrays else "float64"
     one_of(precision, "precision", ("float32", "float64"))

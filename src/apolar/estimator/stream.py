@@ -226,6 +226,8 @@ def _step(estimator: Any, last: FittedState, sums: Sums, rows: Rows) -> tuple[Fi
         lower_bound=float(likelihood[0]) / batch.weight + whitening.log_det,
         # Of a stream whose rows are no longer there, it is not known.
         evidence=None,
+        loo=None,
+        loo_standard_error=None,
     )
     return state, replace(sums, stats=mixed, sketch=sketch, compared=compared)
 

@@ -37,7 +37,7 @@ from apolar.exceptions import (
 )
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters, batch
-from apolar.mixture.prior import Prior
+from apolar.mixture.prior import AdaptivePrior, Prior, Strengths
 from apolar.moments.covariance import is_constant
 from apolar.scores import adjusted_rand_index
 
@@ -171,9 +171,24 @@ def _remarks_on_fit(state: FittedState) -> list[str]:
         remarks = [f"EM converged after {passes} over the data."]
     if state.start is not None:
         remarks.append(f"Best start: {state.start!r}.")
-    if state.shrinkage:
-        strength = figures(state.shrinkage, 3)
-        remarks.append(f"Covariances are shrunk towards a common one with the weight of {strength} rows.")
+    if state.loo is not None and state.n_samples_seen:
+        per_row = state.loo / state.n_samples_seen
+        remarks.append(f"Expected log-likelihood of a new row: {figures(per_row, 4)}.")
+    return [*remarks, *_remarks_on_shrinkage(state.shrinkage)]
+
+
+def _remarks_on_shrinkage(strengths: Strengths | None) -> list[str]:
+    """Return how strongly covariances and weights are shrunk."""
+    remarks = []
+    if strengths is not None and strengths.common:
+        rows = figures(strengths.common, 3)
+        remarks.append(f"Covariances are shrunk towards a common one with the weight of {rows} rows.")
+    if strengths is not None and strengths.diagonal:
+        share = f"{100 * strengths.diagonal:.0f}%"
+        remarks.append(f"Correlations of the common covariance are shrunk by {share}.")
+    if strengths is not None and strengths.weights:
+        rows = figures(strengths.weights, 3)
+        remarks.append(f"Weights are shrunk towards equal ones: {rows} rows are added to each component.")
     return remarks
 
 
@@ -283,13 +298,12 @@ def _disagreement(
 def _gaps(sample: Problem, prior: Prior | None, fit: Fit, rivals: list[Fit]) -> Array:
     """Return by how much the mean score of a row is above those of other fits."""
     fits = [fit, *rivals]
-    if fit.left_out is None:
+    if not isinstance(prior, AdaptivePrior):
         scores = sample.e_step(batch([each.parameters for each in fits]))[1]
     else:
-        assert prior is not None
-        shape, weights = fit.parameters.means.shape, sample.row_weights()
-        priors = [prior if each.strengths is None else prior.of_strengths(each.strengths) for each in fits]
-        added = [each.added_rows(sample.family, *shape, sample.weight) for each in priors]
+        weights = sample.row_weights()
+        priors = [prior.of_strengths(each.strengths) for each in fits]
+        added = [each.added_rows(sample.family, fit.parameters, sample.weight) for each in priors]
         pairs = zip(fits, added, strict=True)
         values = np.stack([left_out(sample, each.parameters[None], rows)[0] for each, rows in pairs])
         scores = values.sum(axis=1) if weights is None else values @ weights

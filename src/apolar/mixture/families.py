@@ -161,7 +161,7 @@ class Family(Covariances):
         inverse : ndarray
             Of the map to whitened coordinates: see `Whitening.inverse`.
         """
-        if not self.n_axes == 2:
+        if self.n_axes != 2:
             return self
         if inverse.ndim == 0:
             return replace(self, frame=None)

@@ -14,13 +14,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from scipy.special import gammaln
 
-from apolar._core import compiled
 from apolar._core.arrays import Array
 from apolar._core.checks import positive_number
 from apolar._core.constants import MIN_PART
 from apolar._core.settings import SETTINGS
 from apolar.mixture.families import Family, PriorTerms, conjugate_terms
-from apolar.mixture.parameters import SufficientStats, WhitenedParameters, noise_weights
+from apolar.mixture.parameters import Parameters, SufficientStats, WhitenedParameters, noise_weights
 from apolar.mixture.storage import LOG_2PI
 
 __all__ = [
@@ -110,10 +109,6 @@ class Prior:
     dof: float | None = None
     scale: float | None = None
 
-    adapts: ClassVar[bool] = False
-    """Whether strengths are chosen, and optima compared, by the likelihood of rows left out."""
-    follows_rows: ClassVar[bool] = False
-    """Whether what it adds depends on the components: it is then adapted to them."""
     log_constant: ClassVar[float | Array] = 0.0
     """What is added to the logarithm of the prior of a mixture, whatever its parameters are."""
     noise: ClassVar[Array | None] = None
@@ -148,7 +143,7 @@ class Prior:
         return False
 
     def of_strengths(self, strengths: Strengths | None) -> Prior:  # noqa: ARG002
-        """Return the prior of known strengths; this one has none."""
+        """Return the prior of these strengths, unless it has its own; this one has none."""
         return self
 
     @property
@@ -156,10 +151,10 @@ class Prior:
         """The conjugate prior, which does not adapt."""
         return self
 
-    def added_rows(self, family: Family, n_components: int, n_features: int, weight: float) -> AddedRows:  # noqa: ARG002
+    def added_rows(self, family: Family, mixtures: Parameters, weight: float) -> AddedRows:  # noqa: ARG002
         """Return how many rows the prior adds to each component, where all rows have that weight."""
-        terms = self.terms(family, n_components, n_features)
-        unit = float(family.divisor(np.ones(()), n_features))
+        terms = self.terms(family, mixtures.n_components, mixtures.n_features)
+        unit = float(family.divisor(np.ones(()), mixtures.n_features))
         return AddedRows((float(np.max(terms.divisor)) + terms.mean_divisor) / unit)
 
 
@@ -181,13 +176,6 @@ class AdaptivePrior(Prior):
     """
 
     strengths: Strengths | None = None
-
-    follows_rows = True
-
-    @property
-    def adapts(self) -> bool:  # type: ignore[override]
-        """Whether strengths are still to be chosen."""
-        return self.strengths is None
 
     def shrinks(self, family: Family, n_components: int) -> bool:
         """Return whether `adapted_to` gives a `Shrinkage`: if there is something to shrink towards."""
@@ -224,7 +212,7 @@ class AdaptivePrior(Prior):
             if not family.shares_covariance:
                 target, rows = target[..., None, :, :], rows[..., None]
         else:
-            target = pooled_covariance(family, stats, conjugate)
+            target = common_covariance(family, stats, conjugate)
             if np.any(strengths.diagonal):
                 fraction = family.each(np.asarray(strengths.diagonal)[..., None])
                 target = target + fraction * (family.diagonal_part(target) - target)
@@ -238,20 +226,22 @@ class AdaptivePrior(Prior):
             strengths=strengths,
         )
 
-    def of_strengths(self, strengths: Strengths | None) -> Prior:
-        """Return the prior of known strengths; of none, that of the search."""
-        return replace(self, strengths=strengths).with_noise(self.noise)
+    def of_strengths(self, strengths: Strengths | None) -> AdaptivePrior:
+        """Return the prior of these strengths, unless it has its own."""
+        return replace(self, strengths=strengths if self.strengths is None else self.strengths).with_noise(
+            self.noise
+        )
 
     @property
     def conjugate(self) -> Prior:
         """The conjugate prior, which does not adapt."""
         return Prior(self.shrinkage, self.dof, self.scale).with_noise(self.noise)
 
-    def added_rows(self, family: Family, n_components: int, n_features: int, weight: float) -> AddedRows:
+    def added_rows(self, family: Family, mixtures: Parameters, weight: float) -> AddedRows:
         """Return how many rows the prior adds to each component, where all rows have that weight."""
-        strengths = self.strengths
+        strengths, n_components = self.strengths, mixtures.n_components
         if strengths is None or not self.shrinks(family, n_components):
-            return self.conjugate.added_rows(family, n_components, n_features, weight)
+            return self.conjugate.added_rows(family, mixtures, weight)
         if family.shares_covariance or n_components == 1:
             fraction = np.minimum(strengths.diagonal, MAX_DIAGONAL)
             return AddedRows(fraction / (1 - fraction) * weight, 0.0, strengths.weights)
@@ -390,7 +380,7 @@ def _shared_log_likelihood(family: Family, stats: SufficientStats, total: Array)
 
 
 def common_covariance(family: Family, stats: SufficientStats, terms: PriorTerms) -> Array:
-    """Return the common covariance of the components, with a volume for each of them.
+    """Return the pooled covariance of the components, with a volume for each of them.
 
     Parameters
     ----------
@@ -398,7 +388,7 @@ def common_covariance(family: Family, stats: SufficientStats, terms: PriorTerms)
     stats : SufficientStats
         Of one mixture or of a batch.
     terms : PriorTerms
-        Of the conjugate prior, which keeps the common covariance from being singular.
+        Of the conjugate prior, a small part of which keeps the covariance from being singular.
 
     Returns
     -------
@@ -406,65 +396,17 @@ def common_covariance(family: Family, stats: SufficientStats, terms: PriorTerms)
         One per component, all of the same shape and orientation. Covariances without a shape have the same
         volume too.
     """
-    n_features, shape, each = stats.n_features, stats.counts.shape, family.each
-    added = terms.scatter / terms.divisor
-    rounds = SETTINGS.volume_rounds if has_volumes(family, n_features) else 0
-    if compiled.has_steps(family.n_axes, n_features):
-        shapes = ((*shape, *(n_features,) * family.n_axes),)
-        numbers = n_features, family.n_axes, shape[-1], family.min_variance, MIN_PART, SETTINGS.volume_rows
-        known = compiled.take_step("common_covariance", (stats.array, added), shapes, *numbers, rounds)
-        if known is not None:
-            return known[0]
-    axis = len(shape) - 1
-    counts = np.maximum(stats.counts, MIN_PART)
-    scatter = family.scatter(stats)
-    total = each(family.divisor(counts.sum(axis=-1) + 1.0, n_features))
-    volumes = np.ones_like(counts)
-
-    def pooled(volumes: Array) -> Array:
-        # Floored, as rounding in the scatter of distant rows can exceed what the prior adds.
-        return family.floored(((scatter / each(volumes)).sum(axis=axis) + added) / total)
-
-    common = pooled(volumes)
-    for _ in range(rounds):
-        # By rounding, the scatter of one row can be below zero.
-        ratios = np.maximum(family.trace_ratio(scatter, np.expand_dims(common, axis)) / n_features, 0.0)
-        logs = np.log((ratios + SETTINGS.volume_rows) / (counts + SETTINGS.volume_rows))
-        mean = (counts * logs).sum(axis=-1, keepdims=True) / counts.sum(axis=-1, keepdims=True)
-        volumes = np.exp(logs - mean)
-        common = pooled(volumes)
-    # The harmonic mean, as of the scale of an inverse Wishart distribution: it is narrow wherever some of the
-    # components are, so that those are not widened. Components of few rows are shrunk before.
-    n_prior = family.untied.n_covariance_parameters(1, n_features) / n_features + 1
-    rows = family.divisor(counts + n_prior, n_features)
-    unit = float(family.divisor(np.ones(()), n_features))
-    shrunk = scatter / each(volumes) + unit * n_prior * np.expand_dims(common, axis)
-    precisions = family.precisions(family.floored(shrunk / each(rows)))
-    # The inverse of a scatter is too large on average, the more so the fewer rows there are for each column.
-    weights = counts / counts.sum(axis=-1, keepdims=True)
-    n_values = family.divisor(counts, n_features)
-    n_joint = n_features if family.n_axes == 2 else 1
-    weights = weights * n_values / (n_values + n_joint + 1)
-    common = family.precisions((each(weights) * precisions).sum(axis=axis))
-    return each(volumes) * np.expand_dims(common, axis)
-
-
-def pooled_covariance(family: Family, stats: SufficientStats, terms: PriorTerms) -> Array:
     n_features, each, axis = stats.n_features, family.each, stats.counts.ndim - 1
     counts, scatter = np.maximum(stats.counts, MIN_PART), family.scatter(stats)
-    added = terms.scatter / terms.divisor * FLOOR
     total = each(family.divisor(counts.sum(axis=-1), n_features))
-    common = family.floored((scatter.sum(axis=axis) + added) / total)
+    least = SETTINGS.prior_floor * terms.scatter / terms.divisor
+    common = family.floored((scatter.sum(axis=axis) + least) / total)
     volumes = np.ones_like(counts)
     if has_volumes(family, n_features):
-        ratios = np.maximum(family.trace_ratio(scatter, np.expand_dims(common, axis)) / n_features, 0.0)
-        volumes = (ratios + 1) / (counts + 1)
+        # By rounding, the scatter of one row can be below zero. One row of the common volume is added.
+        ratios = family.trace_ratio(scatter, np.expand_dims(common, axis)) / n_features
+        volumes = (np.maximum(ratios, 0.0) + 1) / (counts + 1)
     return each(volumes) * np.expand_dims(common, axis)
-
-
-import os
-
-FLOOR = float(os.environ.get("FLOOR", "1e-3"))
 
 
 def has_volumes(family: Family, n_features: int) -> bool:

@@ -201,7 +201,7 @@ def analyse(
     standardise : bool, default=False
         Divide the columns by their standard deviations first. It matters to spherical components only:
         the others follow the units of the columns.
-    criterion : {"bic", "aic", "icl", "evidence"}, default="bic"
+    criterion : {"bic", "aic", "icl", "evidence", "loo"}, default="bic"
     noise : bool or float, default=False
         Whether rows may be noise, or the fraction of them that is expected to be.
     seed : int, default=0

@@ -15,7 +15,7 @@ from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.run import Callback, Stop, has_kernel, run
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
-from apolar.mixture.prior import Prior, Strengths
+from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths
 from apolar.search.merging import merged_pairs, mixture_distances, untied_stats
 from apolar.search.moment_starts import from_moments
 from apolar.search.proposals import dropped_stats, with_one_more
@@ -125,7 +125,7 @@ def _near_optimum_of_all(data: Problem, start: Fit, prior: Prior | None, max_ite
 
 def race(problem: Problem, starts: list[Fit], prior: Prior) -> list[Fit]:
     """Return starts after short runs of EM, the best first."""
-    is_compiled = has_kernel(problem) and not prior.follows_rows
+    is_compiled = has_kernel(problem) and not isinstance(prior, AdaptivePrior)
     stop = Stop(SETTINGS.short_steps, SETTINGS.relative_tolerance if is_compiled else None)
     runs = [
         Fit(end.parameters, end.start, log_likelihood=end.score, n_iter=SETTINGS.short_steps)
@@ -136,7 +136,7 @@ def race(problem: Problem, starts: list[Fit], prior: Prior) -> list[Fit]:
 
 def approach(problem: Problem, start: Fit, prior: Prior | None, max_iter: int, tol: float) -> Fit:
     """Return the end of one run near an optimum: by plain steps where the extension makes them."""
-    is_compiled = has_kernel(problem) and (prior is None or not prior.follows_rows)
+    is_compiled = has_kernel(problem) and not isinstance(prior, AdaptivePrior)
     stop = Stop(max_iter, SETTINGS.relative_tolerance) if is_compiled else Stop(max_iter, gain=tol)
     return run(problem, [start], prior, stop)[0]
 
@@ -223,8 +223,9 @@ class SampleSearch:
         self.sample = drawn.distinct()
         # Whether most of the short runs end as high as the best: there is one optimum, and it is found.
         self.starts_agree = False
+        # Where strengths are chosen: those of the runs, and the start of components that are alike.
+        self.strengths: Strengths | None = None
         self.alike: list[Fit] = []
-        self.strengths = None
         # The mixtures at which runs began and ended: arrays of their sufficient statistics.
         self.visited: list[Array] = []
 
@@ -262,24 +263,25 @@ class SampleSearch:
     def after_short_runs(self, starts: list[Fit]) -> list[Fit]:
         """Return the starts after short runs, the best first."""
         ranked = race(self.sample, starts, self.prior)
-        if self.prior.shrinks(self.sample.family, self.n_components):
-            self.strengths = self._strengths(ranked[0])
-            if self.n_components > 1:
-                alike = race(self.sample, starts, self.prior.of_strengths(ALIKE))[0]
-                strengths = self._strengths(replace(alike, strengths=ALIKE))
-                self.alike = [replace(alike, strengths=strengths)]
-            ranked = [replace(fit, strengths=self.strengths) for fit in ranked]
+        if isinstance(self.prior, AdaptivePrior):
+            self.strengths = self._strengths(self.prior, ranked[0])
+        if isinstance(self.prior, AdaptivePrior) and self.strengths is not None and self.n_components > 1:
+            prior = self.prior.of_strengths(ALIKE)
+            alike = race(self.sample, starts, prior)[0]
+            self.alike = [replace(alike, strengths=self._strengths(self.prior, alike, ALIKE))]
         scores = np.array([fit.log_likelihood for fit in ranked])
         n_agreeing = np.count_nonzero(scores > scores.max() - SETTINGS.same_optimum)
         self.starts_agree = bool(n_agreeing >= SETTINGS.agreeing)
         return ranked
 
-    def _strengths(self, fit: Fit) -> Strengths:
-        """Return the strengths that rows left out prefer for a mixture."""
+    def _strengths(self, prior: AdaptivePrior, fit: Fit, first: Strengths | None = None) -> Strengths | None:
+        """Return the strengths under which rows left out are likeliest; None if the prior has none."""
         sample, parameters = self.sample, fit.parameters
         stats = sample.e_step(parameters[None])[0][0]
-        adapted = self.prior.of_strengths(fit.strengths).adapted_to(sample.family, stats)
-        return best_strengths(sample.few, stats, self.prior, adapted.strengths, parameters, sample.weight)[0]
+        adapted = prior.of_strengths(first).adapted_to(sample.family, stats)
+        if not isinstance(adapted, Shrinkage):
+            return None
+        return best_strengths(sample.few, stats, prior, adapted.strengths, parameters, sample.weight)[0]
 
     def finalists(self, ranked: list[Fit]) -> list[Fit]:
         """Return the best of the short runs, run to their optima."""
@@ -297,8 +299,7 @@ class SampleSearch:
         for start in candidates:
             if len(optima) == most or self._is_visited(start):
                 continue
-            strengths = start.strengths or self.strengths
-            prior = self.prior if strengths is None else self.prior.of_strengths(strengths)
+            prior = self.prior.of_strengths(start.strengths).of_strengths(self.strengths)
             fit = approach(self.sample, start, prior, SETTINGS.sample_passes, SETTINGS.sample_tolerance)
             optima.append(fit)
             self.visited += [untied_stats(self.sample, each.parameters).array for each in (start, fit)]

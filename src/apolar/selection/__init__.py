@@ -33,7 +33,7 @@ from apolar.estimator.summary import few_rows_seen, warn_of_constant_columns, wa
 from apolar.mixture.families import FAMILIES, UNIVARIATE, Family, family
 from apolar.moments.covariance import RowMoments, is_constant, row_moments
 from apolar.scores import CRITERIA, criterion_title
-from apolar.selection.grid import Callback, Candidate, CandidateGrid, Optimum, Task
+from apolar.selection.grid import UNDER_PRIOR, Callback, Candidate, CandidateGrid, Optimum, Task
 from apolar.selection.selection_table import Row, Selection, ranked_rows, reason
 
 __all__ = ["Row", "Selection", "select"]
@@ -68,7 +68,7 @@ def select(
     there are fewer than three values for each parameter, the candidate is not compared: its row says why.
     Constant columns are left out of the comparison; in the mixtures they have their value as mean.
 
-    With a `prior`, and by "evidence", candidates are fitted under a prior, in the same way.
+    With a `prior`, and by "evidence" or "loo", candidates are fitted under a prior, in the same way.
 
     Parameters
     ----------
@@ -78,10 +78,11 @@ def select(
     covariance_type : str or iterable of str, optional
         Families as in `GaussianMixture`, mclust's codes included. By default all fourteen; of more than 32
         columns, without those that share a part of a full covariance, which would take long.
-    criterion : {"bic", "aic", "icl", "evidence"}, default="bic"
+    criterion : {"bic", "aic", "icl", "evidence", "loo"}, default="bic"
         Lower is better. The ICL also penalises components that overlap. "evidence" is minus twice the
         `evidence_` of each fit, which takes the place of the BIC's approximation: the parameters of a
-        component cost as much as its rows determine them.
+        component cost as much as its rows determine them. "loo" is minus twice the `loo_` of each fit: the
+        likelihood of rows that are left out.
     sample_weight : array_like, shape (n_samples,), optional
         How many rows each row stands for.
     n_jobs : int or None, default=None
@@ -134,7 +135,7 @@ def select(
         if not model.noise:
             warn_of_far_rows(find_far_rows(rows, columns), has_weight)
     constants = None if columns is None else ConstantColumns.of(columns)
-    if criterion != "evidence" and "prior" not in parameters:
+    if criterion not in UNDER_PRIOR and "prior" not in parameters:
         model.set_params(prior=None)
     task = Task(
         rows if constants is None else constants.without(rows),
@@ -179,7 +180,7 @@ def select(
     first = ranked_rows(table, criterion)[0]
     best = models[first.covariance_type, first.n_components]
     note = ""
-    if task.prior is not None and criterion != "evidence":
+    if task.prior is not None and criterion not in UNDER_PRIOR:
         note = "Candidates were fitted under a prior, not by maximum likelihood."
     return Selection(best, tuple(table), criterion, reason(table, criterion, note), models, note)
 
@@ -203,8 +204,11 @@ def _fitted_row(
     problem, fit = optimum
     state = FittedState.of_fit(in_canonical_order(fit, problem.family, problem.whitening), problem, dtype)
     likelihood = state.likelihood(task.rows, task.n_threads)
-    assert state.evidence is not None
-    summary = replace(likelihood, n_parameters=row.n_parameters, log_evidence=state.evidence)
+    state = state.with_likelihood(task.rows, task.prior, task.n_threads)
+    known = {"log_evidence": state.evidence, "log_left_out": state.loo}
+    summary = replace(
+        likelihood, n_parameters=row.n_parameters, **{k: v for k, v in known.items() if v is not None}
+    )
     # By the names of fields of Row.
     criteria: dict[str, Any] = {**summary.criteria}
     few = None if problem.is_wide else few_rows_seen(problem, fit)

@@ -31,11 +31,22 @@ from apolar.search.proposals import with_one_more
 from apolar.search.search import approach, is_better, one_component, portfolio, race
 from apolar.selection.shared_starts import FORMS, PLAIN_TREE, SharedStarts
 
-__all__ = ["NO_MAXIMUM", "Callback", "Candidate", "CandidateGrid", "Optimum", "Task", "contains"]
+__all__ = [
+    "NO_MAXIMUM",
+    "UNDER_PRIOR",
+    "Callback",
+    "Candidate",
+    "CandidateGrid",
+    "Optimum",
+    "Task",
+    "contains",
+]
 
 Callback = Callable[[str, int, int], object]
 """Takes what is done, how many candidates are done with it, and how many are to be."""
 
+# Criteria of fits under a prior.
+UNDER_PRIOR = ("evidence", "loo")
 # Exceptions by which a fit reports that a candidate cannot be fitted; others are errors of the program.
 FAILURES = (ValueError, ArithmeticError, MemoryError)
 # What is said of a candidate for which no maximum of the likelihood is found.
@@ -216,7 +227,7 @@ class CandidateGrid:
     def is_compared(self) -> bool:
         """Whether several numbers of components are compared by a maximum of the likelihood."""
         numbers = {number for _, number in self.candidates}
-        return len(numbers) > 1 and self.task.criterion != "evidence"
+        return len(numbers) > 1 and self.task.criterion not in UNDER_PRIOR
 
     def n_parameters(self, candidate: Candidate) -> int:
         """Return the number of free parameters of a candidate."""
@@ -280,7 +291,7 @@ class CandidateGrid:
     def _value(self, candidate: Candidate, optimum: Optimum) -> float:
         """Return the criterion of a fit to the rows of the search, for all rows."""
         problem, fit = optimum
-        certainty, evidence = 0.0, np.nan
+        certainty, evidence, without = 0.0, np.nan, np.nan
         if self.task.criterion == "icl":
             responsibilities = np.asarray(problem.row_responsibilities(fit.parameters)[0])
             certainties = np.log(responsibilities.max(axis=0))
@@ -289,11 +300,14 @@ class CandidateGrid:
         if self.task.criterion == "evidence":
             evidence = evidence_of(problem, fit)
             evidence += problem.whitening.log_det * problem.weight
+        if self.task.criterion == "loo":
+            without = fit.score + problem.whitening.log_det * problem.weight
         n_parameters, scale = self.n_parameters(candidate), self.scale
         # Of each parameter that is fitted to fewer rows, their likelihood is higher by 1/2 on average.
         value = scale * optimum.log_likelihood - 0.5 * (scale - 1) * n_parameters
         weight = self.whole.weight
-        return self._criterion(FitSummary(value, n_parameters, weight, certainty * scale, evidence * scale))
+        sums = certainty * scale, evidence * scale, without * scale
+        return self._criterion(FitSummary(value, n_parameters, weight, *sums))
 
     def _criterion(self, fit: FitSummary) -> float:
         return CRITERIA[self.task.criterion](fit)

@@ -42,6 +42,8 @@ class Row:
         Lower is better.
     evidence : float
         Minus twice the log-evidence: lower is better here too.
+    loo : float
+        Minus twice the log-likelihood of rows left out: lower is better here too.
     converged : bool
     start : str
         The start that won: one of the estimator's, or "split of" or "merger of" a neighbour.
@@ -65,6 +67,7 @@ class Row:
     aic: float = np.nan
     icl: float = np.nan
     evidence: float = np.nan
+    loo: float = np.nan
     converged: bool = False
     start: str = ""
     seconds: float = 0.0
@@ -94,7 +97,7 @@ class Selection:
         The fitted mixture with the lowest criterion.
     table : tuple of Row
         All candidates, in the order they were asked for.
-    criterion : {"bic", "aic", "icl", "evidence"}
+    criterion : {"bic", "aic", "icl", "evidence", "loo"}
     reason : str
         What won, by how much, and what that means, in words.
     models : mapping

@@ -16,8 +16,8 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.checks import fits_in_memory
-from apolar._core.namespaces import namespace, write
-from apolar.data.chunks import take_rows, thread_scratch
+from apolar._core.namespaces import namespace, thread_scratch, write
+from apolar.data.chunks import take_rows
 
 
 def n_monomials(dim: int, degree: int) -> int:
