@@ -11,7 +11,6 @@ typedef struct {
 typedef struct {
   Sharing sharing;
   PriorSums prior;
-  double constant; /* of the logarithm of the prior */
   Rows rows;
   Mixtures mixtures;
   Parts parts;
@@ -27,7 +26,7 @@ static int write_naturals(const Run *run, const Components *now, double *natural
   const PriorSums *prior = &run->prior;
   isize m = form->m, v = form->v, r = of->n_components;
   double *precision = work + 2 * v, log_of_det = 0.0;
-  *log_prior = run->constant;
+  *log_prior = 0.0;
   for (isize k = 0; k < r; k++) {
     const double *mean = now->means + k * m, *added = NULL;
     double divisor = prior->mean_divisor;
@@ -132,21 +131,20 @@ static int run_em(Run *run, Components *best, double *stats_of_best, double *res
 
 /* plain_run(columns (m, n), row weights (n) or none, added (c, v) or none, divisors (c) or none, frame (m, m) or none, its
    inverse, weights (r), means (r, m), covariances (c, v), stats (r, n_stats), results (3), code, m, r, least,
-   shrinkage, mean_divisor, constant, part_rows, n_steps, relative_tol): see `apolar.em.run`. The components are
+   shrinkage, mean_divisor, part_rows, n_steps, relative_tol): see `apolar.em.run`. The components are
    those of the start, and are written to; the results are log-likelihood, objective and number of passes. */
 PyObject *py_plain_run(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   Run run;
   memset(&run, 0, sizeof run);
-  if (!take(&b, args, n_args, 11, 5, 10)) return NULL;
+  if (!take(&b, args, n_args, 11, 5, 9)) return NULL;
   if (!family_of(&b, args + 11, 4, &run.sharing)) return failed(&b);
   const Sharing *of = &run.sharing;
   run.prior.shrinkage = PyFloat_AsDouble(args[15]);
   run.prior.mean_divisor = PyFloat_AsDouble(args[16]);
-  run.constant = PyFloat_AsDouble(args[17]);
-  isize part_rows = number_of(args[18]);
-  run.n_steps = number_of(args[19]);
-  run.relative_tol = PyFloat_AsDouble(args[20]);
+  isize part_rows = number_of(args[17]);
+  run.n_steps = number_of(args[18]);
+  run.relative_tol = PyFloat_AsDouble(args[19]);
   isize m = of->form.m, r = of->n_components, c = of->n_covariances, n_rows = length_of(&b, 0) / m;
   if (PyErr_Occurred() || n_rows < 1 || length_of(&b, 0) != n_rows * m || part_rows < 1 || run.n_steps < 1 ||
       (length_of(&b, 1) && length_of(&b, 1) != n_rows) || !are_prior_sums(&b, 2, 1, of, &run.prior) ||

@@ -9,6 +9,8 @@ MIN_WEIGHT = 1e-300
 MIN_LOGIT = -100.0
 # A component of less than this fraction of the weight of the rows is empty.
 MIN_PART = 1e-10
+# The least fraction of a variance, or of a weight, that a row leaves when it is left out.
+MIN_LEFT = 1e-12
 # How far the objective may fall in a step of EM, relative to one plus its size: by rounding, with a margin.
 MAX_FALL = 1e-6
 

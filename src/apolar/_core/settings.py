@@ -139,11 +139,10 @@ class Settings:
     # The local coordinates are re-centred when the logarithm of a weight or a deviation has changed by more
     # than this; no single step changes one by more.
     max_log_change: float = 1.0
-    # The most times that the prior is adapted to the end of a run, the tolerance of the run before the first,
-    # and how often short runs adapt it.
+    # The most times that the prior is adapted to the end of a run, and the tolerance of the run before the
+    # first.
     max_adaptations: int = 12
     rough_tolerance: float = 0.5
-    adapted_every: int = 5
     # L-BFGS: pairs that its history holds, and the least cosine between a step and its gradient difference;
     # Wolfe's conditions: the least rise as a fraction of what the slope predicts, and the largest slope after
     # a step; the longest step of a line search, relative to the first, and its most evaluations.
@@ -171,11 +170,6 @@ class Settings:
     # is at it.
     min_component_rows: float = 0.9
     at_floor: float = 1e-6
-    # Tails are long if the ratio of this quantile of the squared distances to their median is larger than
-    # that of Gaussian rows by more than this factor, and by more than chance: this many standard errors.
-    tail_quantile: float = 0.9
-    long_tails: float = 1.4
-    tail_errors: float = 2.0
     # The largest variance of rounding errors, as a fraction of the variance of a column: that of a column of
     # two values of which each is in half of the rows.
     max_rounding: float = 1 / 3
@@ -183,14 +177,11 @@ class Settings:
     # --- the prior and the M-steps (benchmarks/evidence, benchmarks/generalise) ---
     # The scale of the default prior of matrices, relative to that of the other covariances.
     full_prior_scale: float = 0.01
-    # The least strength of a prior that adapts, in rows per component, of which one makes up for the
-    # estimated mean; and, while starts are searched for, the strength above it per parameter and column.
+    # The least strength at which the evidence is computed, in rows per component; and, before strengths are
+    # chosen, the strength per parameter and column.
     min_strength: float = 1.25
     search_strength: float = 0.4
-    # Rows of the common volume that the volume of each component is shrunk by, and rounds of estimates of
-    # both; and one row of this fraction of the variance of all rows, where rows do not vary at all.
-    volume_rows: float = 1.0
-    volume_rounds: int = 2
+    # One row of this fraction of the variance of all rows, where rows do not vary at all.
     prior_floor: float = 1e-6
     # The least information of a row about an angle: that of axes of about the same variance is near zero.
     min_angle_information: float = 0.1

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from apolar._core import compiled
 from apolar._core.arrays import Array
-from apolar._core.constants import MIN_WEIGHT
+from apolar._core.constants import MIN_LEFT, MIN_WEIGHT
 from apolar._core.namespaces import namespace, to_device_of, to_numpy
 from apolar.em.blocks import Block, posteriors
 from apolar.em.problem import Problem
@@ -25,8 +26,6 @@ from apolar.mixture.storage import LOG_2PI
 
 __all__ = ["LeftOut", "best_strengths", "left_out"]
 
-# The least fraction of a variance, or of a weight, that is left without a row.
-MIN_LEFT = 1e-12
 # What is compared: numbers of rows, and fractions of the diagonal.
 ROWS = (0.0, 0.5, 4.0, 32.0, 256.0, 2048.0, 1e5)
 DIAGONALS = (0.0, 0.03, 0.2, 0.5, 0.9, 1.0)
@@ -62,30 +61,92 @@ class LeftOut:
         """
         n_mixtures, n_components = self.mixtures.weights.shape
         natural = self.natural.reshape(-1, self.natural.shape[-1])
-        logits = block.logits(natural)
+        logits, peaks = block.logits(natural), block.peaks(natural)
         xp = namespace(logits)
-        logits = xp.reshape(xp.asarray(logits, copy=True), (n_mixtures, -1, block.n_rows))
-        of_components = logits[:, :n_components, :]
-        peaks = block.peaks(natural)
+        logits = xp.reshape(logits, (n_mixtures, -1, block.n_rows))
         if peaks is None:
-            log_dets = self._log_dets()
-            log_weights = np.log(np.maximum(self.mixtures.weights, MIN_WEIGHT))
-            peaks = (log_weights - 0.5 * (self.mixtures.n_features * LOG_2PI + log_dets))[..., None]
+            peaks = self._peaks()
         else:
             peaks = np.reshape(peaks, (n_mixtures, -1, block.n_rows))[:, :n_components]
-        distances = 2 * (to_device_of(np.ascontiguousarray(peaks), logits) - of_components)
-        distances = xp.maximum(distances, xp.zeros_like(distances))
-        # The largest of the other components: their density is what is left without the most probable one.
-        places = to_device_of(np.arange(logits.shape[1], dtype=float)[None, :, None], logits)
-        first = xp.astype(xp.argmax(logits, axis=1), logits.dtype)[:, None, :]
-        others = xp.max(xp.where(places == first, xp.full_like(logits, -np.inf), logits), axis=1)
+        # A row of weight 2 stands for two rows, and one of them is left out.
+        removed = None if block.weights is None else xp.clip(block.weights, max=1.0)[None, None, :]
+        is_whole = removed is None or float(xp.min(removed)) == 1
+        if (
+            is_whole
+            and peaks.shape[2] == 1
+            and isinstance(logits, np.ndarray)
+            and compiled.kernels is not None
+        ):
+            return self._compiled(logits, peaks)
+        logits = xp.asarray(logits, copy=True)
+        distances = 2 * (to_device_of(np.ascontiguousarray(peaks), logits) - logits[:, :n_components, :])
+        known = xp.asarray(logits, copy=True)
         responsibilities, densities = posteriors(logits)
         shares = responsibilities[:, :n_components, :]
-        least = xp.log1p(-xp.minimum(shares, xp.full_like(shares, 0.5)))
-        is_first = places[:, :n_components, :] == first
-        least = xp.where(is_first, (others - densities)[:, None, :], least)
-        gains = xp.maximum(self._gains(distances, block.weights), least)
+        constant, slope, pull, pieces = self._deletion(
+            xp.ones_like(shares[:1, :1, :1]) if removed is None else removed
+        )
+        distances = xp.clip(distances, min=0.0)
+        ratio = xp.clip(1 - slope * distances, min=MIN_LEFT)
+        gains = constant - 0.5 * (pieces * xp.log(ratio) + distances * (pull / ratio - 1))
+        # Without the component altogether, the others are left.
+        is_first = shares > 0.5
+        others = xp.where(is_first, xp.full_like(shares, -np.inf), known[:, :n_components, :])
+        others = xp.max(xp.concat([others, known[:, n_components:, :]], axis=1), axis=1) - densities
+        least = xp.where(is_first, others[:, None, :], xp.log1p(-xp.clip(shares, max=0.5)))
+        gains = xp.maximum(gains, least)
         return densities + xp.sum(shares * gains, axis=1), densities
+
+    def _compiled(self, logits: Array, peaks: Array) -> tuple[Array, Array]:
+        """Return the densities of whole rows, by the extension."""
+        constant, slope, pull, pieces = self._deletion(np.ones((1, 1, 1)))
+        coefficients = np.concatenate([constant, slope, pull], axis=-1)
+        shapes = ((len(logits), logits.shape[2]),) * 2
+        numbers = peaks.shape[1], logits.shape[1], float(pieces)
+        known = compiled.take_step("left_out", (logits, peaks, coefficients), shapes, *numbers)
+        assert known is not None
+        return known[0], known[1]
+
+    def _peaks(self) -> Array:
+        """Return the logarithms of the largest weighted densities, those at the means."""
+        mixtures = self.mixtures
+        log_dets = self.family.log_det(self.family.per_component(mixtures.covariances), mixtures.n_features)
+        log_weights = np.log(np.maximum(mixtures.weights, MIN_WEIGHT))
+        return (log_weights - 0.5 * (mixtures.n_features * LOG_2PI + log_dets))[..., None]
+
+    def _deletion(self, removed: Any) -> tuple[Any, Any, Any, float]:
+        """Return what a row that is left out changes, as a function of its distance D from a component.
+
+        With constant, slope, pull and pieces as returned, and t = 1 - slope D, the logarithm of the weighted
+        density of the component changes there by constant - 1/2 (pieces log t + D (pull / t - 1)).
+
+        Parameters
+        ----------
+        removed : array
+            The weight that is left out.
+        """
+        xp, family, n_features = namespace(removed), self.family, self.mixtures.n_features
+        n_components, total = self.mixtures.n_components, self.weight
+
+        def each(values: Any) -> Any:
+            array = np.broadcast_to(np.reshape(values, (-1, 1)), self.mixtures.weights.shape)
+            return to_device_of(np.array(array, dtype=float)[..., None], removed)
+
+        of_weights = each(self.added.weights)
+        all_rows = total + n_components * of_weights
+        counts = to_device_of(np.array(self.mixtures.weights)[..., None], removed) * all_rows - of_weights
+        counts = xp.clip(counts, min=2 * MIN_WEIGHT)
+        removed = xp.minimum(removed, counts * (1 - MIN_LEFT))
+        kept = counts - removed
+        held = each(self.added.rows) + (total if family.shares_covariance else counts)
+        moved = each(self.added.common) * removed / total
+        widened = 1 + moved / held
+        factor = held / (held - removed) * widened
+        # How many pieces a covariance has that rows estimate by themselves.
+        pieces = (n_features, (n_features + 2) / 3, 1)[family.n_axes]
+        slope = (removed * counts / kept + moved) / (held * widened * pieces)
+        constant = xp.log((kept + of_weights) * all_rows / ((counts + of_weights) * (all_rows - 1)))
+        return constant - 0.5 * n_features * xp.log(factor), slope, (counts / kept) ** 2 / factor, pieces
 
     def sums(self, block: Block) -> tuple[float, float, float, float]:
         """Return weighted sums over the rows of a block, under one mixture.
@@ -98,46 +159,6 @@ class LeftOut:
         parts = weights * seen, weights * without, weights * without**2, weights
         of_seen, of_without, of_squares, weight = (float(xp.sum(part)) for part in parts)
         return of_seen, of_without, of_squares, weight
-
-    def _log_dets(self) -> Array:
-        covariances = self.family.per_component(self.mixtures.covariances)
-        return self.family.log_det(covariances, self.mixtures.n_features)
-
-    def _gains(self, distances: Any, weights: Any) -> Any:
-        """Return the changes of logarithms of weighted densities, (n_mixtures, n_components, n_rows).
-
-        Each is that of a component without the row, at the row: negative near the mean, where the row has
-        drawn the component to it.
-        """
-        xp, family, n_features = namespace(distances), self.family, self.mixtures.n_features
-        n_components, total = self.mixtures.n_components, self.weight
-        # A row of weight 2 stands for two rows, and one of them is left out.
-        ones = xp.ones_like(distances[:1, :1, :1])
-        removed = ones if weights is None else xp.minimum(weights[None, None, :], ones)
-
-        def each(values: Any) -> Any:
-            array = np.broadcast_to(np.reshape(values, (-1, 1)), self.mixtures.weights.shape)
-            return to_device_of(np.array(array, dtype=float)[..., None], distances)
-
-        of_weights = each(self.added.weights)
-        all_rows = total + n_components * of_weights
-        counts = to_device_of(np.array(self.mixtures.weights)[..., None], distances) * all_rows - of_weights
-        counts = xp.maximum(counts, xp.full_like(counts, 2 * MIN_WEIGHT))
-        removed = xp.minimum(removed, counts * (1 - MIN_LEFT))
-        kept = counts - removed
-        held = each(self.added.rows) + (total if family.shares_covariance else counts)
-        moved = each(self.added.common) * removed / total
-        widened = 1 + moved / held
-        factor = held / (held - removed) * widened
-        # How many pieces a covariance has that rows estimate by themselves.
-        pieces = (n_features, (n_features + 2) / 3, 1)[family.n_axes]
-        slope = (removed * counts / kept + moved) / (held * widened * pieces)
-        pull = (counts / kept) ** 2 / factor
-        constant = xp.log((kept + of_weights) * all_rows / ((counts + of_weights) * (all_rows - 1)))
-        constant = constant - 0.5 * n_features * xp.log(factor)
-        ratio = 1 - slope * distances
-        ratio = xp.maximum(ratio, xp.full_like(ratio, MIN_LEFT))
-        return constant - 0.5 * (pieces * xp.log(ratio) + distances * (pull / ratio - 1))
 
 
 def left_out(
@@ -176,6 +197,8 @@ def best_strengths(
     first: Strengths,
     near: WhitenedParameters,
     weight: float,
+    *,
+    is_near: bool = False,
 ) -> tuple[Strengths, float]:
     """Return the strengths under which rows left out are likeliest, with the responsibilities as they are.
 
@@ -192,6 +215,8 @@ def best_strengths(
         The mixture.
     weight : float
         Of all rows.
+    is_near : bool, default=False
+        Whether the first strengths are those of a mixture near by: only the next ones are then compared.
 
     Returns
     -------
@@ -215,12 +240,21 @@ def best_strengths(
     best, before = first, None
     while best != before:
         before = best
-        others = [best._replace(**{name: value}) for name, grid in grids.items() for value in grid]
-        new = [each for each in (best, *others) if each not in known]
+        others = [
+            best._replace(**{name: value})
+            for name, grid in grids.items()
+            for value in (_next_to(getattr(best, name), grid) if is_near else grid)
+        ]
+        new = [each for each in dict.fromkeys([best, *others]) if each not in known]
         if new:
-            rate(list(dict.fromkeys(new)))
+            rate(new)
         best = max(known, key=lambda each: known[each])
     return best, known[first]
+
+
+def _next_to(now: float, grid: tuple[float, ...]) -> list[float]:
+    """Return the values of a grid next to a number."""
+    return [*[value for value in grid if value < now][-1:], *[value for value in grid if value > now][:1]]
 
 
 def _grids(family: Family, n_components: int) -> dict[str, tuple[float, ...]]:

@@ -215,10 +215,7 @@ def _compiled_runs(
     assert columns is not None
     terms = family.prior_terms(prior, n_components, n_features)
     arrays, numbers = family.kernel_arguments(terms, (n_components,), n_features)
-    rows, settings = (
-        (np.ascontiguousarray(columns), row_weights, *arrays),
-        numbers,
-    )
+    known = np.ascontiguousarray(columns), row_weights, *arrays
     ends: list[Fit | None] = [None] * len(starts)
     left = deque(range(len(starts)))
 
@@ -229,7 +226,7 @@ def _compiled_runs(
             except IndexError:  # another thread took the last one
                 return
             start = tuple(vars(starts[i].parameters).values())
-            end = compiled.plain_run(rows, start, problem.n_stats, *settings, n_steps=n_steps, tol=relative)
+            end = compiled.plain_run(known, start, problem.n_stats, *numbers, n_steps=n_steps, tol=relative)
             parameters, stats, (log_likelihood, objective, n_iter), is_collapsed = end
             converged = not is_collapsed and n_iter < n_steps
             ends[i] = starts[i].updated(
@@ -347,7 +344,8 @@ class EMRun:
             return False
         if self.free_prior.strengths is None:
             known = best.stats, self.free_prior, strengths, best.parameters, self.problem.weight
-            strengths, self.left_out = best_strengths(self.compared_on.few, *known)
+            is_near = self.start.strengths is not None
+            strengths, self.left_out = best_strengths(self.compared_on.few, *known, is_near=is_near)
         self.prior = self.free_prior.of_strengths(strengths).adapted_to(family, best.stats)
         objective = best.log_likelihood + float(family.log_prior(best.parameters[None], self.prior)[0])
         self.history = [value + objective - best.objective for value in self.history]
