@@ -132,9 +132,12 @@ class LeftOut:
             array = np.broadcast_to(np.reshape(values, (-1, 1)), self.mixtures.weights.shape)
             return to_device_of(np.array(array, dtype=float)[..., None], removed)
 
+        weights = to_device_of(np.array(self.mixtures.weights)[..., None], removed)
+        # With noise, the components have a part of the rows.
+        of_components = total * xp.sum(weights, axis=1, keepdims=True)
         of_weights = each(self.added.weights)
-        all_rows = total + n_components * of_weights
-        counts = to_device_of(np.array(self.mixtures.weights)[..., None], removed) * all_rows - of_weights
+        all_rows = of_components + n_components * of_weights
+        counts = weights * total * all_rows / of_components - of_weights
         counts = xp.clip(counts, min=2 * MIN_WEIGHT)
         removed = xp.minimum(removed, counts * (1 - MIN_LEFT))
         kept = counts - removed
@@ -145,7 +148,8 @@ class LeftOut:
         # How many pieces a covariance has that rows estimate by themselves.
         pieces = (n_features, (n_features + 2) / 3, 1)[family.n_axes]
         slope = (removed * counts / kept + moved) / (held * widened * pieces)
-        constant = xp.log((kept + of_weights) * all_rows / ((counts + of_weights) * (all_rows - 1)))
+        constant = xp.log((kept + of_weights) * all_rows / ((counts + of_weights) * (all_rows - removed)))
+        constant = constant + xp.log((1 - removed / of_components) / (1 - removed / total))
         return constant - 0.5 * n_features * xp.log(factor), slope, (counts / kept) ** 2 / factor, pieces
 
     def sums(self, block: Block) -> tuple[float, float, float, float]:
