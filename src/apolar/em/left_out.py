@@ -99,10 +99,9 @@ class LeftOut:
 
     def _compiled(self, logits: Array, peaks: Array) -> tuple[Array, Array]:
         """Return the densities of whole rows, by the extension."""
-        constant, slope, pull, pieces = self._deletion(np.ones((1, 1, 1)))
-        coefficients = np.concatenate([constant, slope, pull], axis=-1)
+        coefficients = np.concatenate(self._deletion(np.ones((1, 1, 1))), axis=-1)
         shapes = ((len(logits), logits.shape[2]),) * 2
-        numbers = peaks.shape[1], logits.shape[1], float(pieces)
+        numbers = peaks.shape[1], logits.shape[1]
         known = compiled.take_step("left_out", (logits, peaks, coefficients), shapes, *numbers)
         assert known is not None
         return known[0], known[1]
@@ -114,7 +113,7 @@ class LeftOut:
         log_weights = np.log(np.maximum(mixtures.weights, MIN_WEIGHT))
         return (log_weights - 0.5 * (mixtures.n_features * LOG_2PI + log_dets))[..., None]
 
-    def _deletion(self, removed: Any) -> tuple[Any, Any, Any, float]:
+    def _deletion(self, removed: Any) -> tuple[Any, Any, Any, Any]:
         """Return what a row that is left out changes, as a function of its distance D from a component.
 
         With constant, slope, pull and pieces as returned, and t = 1 - slope D, the logarithm of the weighted
@@ -141,13 +140,28 @@ class LeftOut:
         counts = xp.clip(counts, min=2 * MIN_WEIGHT)
         removed = xp.minimum(removed, counts * (1 - MIN_LEFT))
         kept = counts - removed
-        held = each(self.added.rows) + (total if family.shares_covariance else counts)
-        moved = each(self.added.common) * removed / total
+        is_one = family.shares_covariance or n_components == 1
+        rows, common = each(self.added.rows), each(self.added.common)
+        held = rows + (total if is_one else counts)
+        if family.shares_part and not is_one:
+            # As if the components had rows in common, as many as leave each its part of the parameters.
+            one, many, all_own = (
+                kind.n_covariance_parameters(n_components, n_features)
+                for kind in (family.tied, family, family.untied)
+            )
+            shared = counts * (all_own - many) / max(many - one, MIN_LEFT)
+            held, common = held + shared, common + shared
+        moved = common * removed / total
         widened = 1 + moved / held
         factor = held / (held - removed) * widened
-        # How many pieces a covariance has that rows estimate by themselves.
-        pieces = (n_features, (n_features + 2) / 3, 1)[family.n_axes]
-        slope = (removed * counts / kept + moved) / (held * widened * pieces)
+        # One over how many pieces a covariance has that rows estimate by themselves.
+        by_diagonal = 3 / (n_features + 2)
+        by_own = by_all = (1 / n_features, by_diagonal, 1.0)[family.n_axes]
+        if family.n_axes == 2:
+            by_all = 1 + each(self.added.diagonal) * (by_diagonal - 1)
+        own = removed * counts / kept
+        slope = (own * (by_all if is_one else by_own) + moved * by_all) / (held * widened)
+        pieces = (own + moved) / (held * widened * slope)
         constant = xp.log((kept + of_weights) * all_rows / ((counts + of_weights) * (all_rows - removed)))
         constant = constant + xp.log((1 - removed / of_components) / (1 - removed / total))
         return constant - 0.5 * n_features * xp.log(factor), slope, (counts / kept) ** 2 / factor, pieces
@@ -236,7 +250,7 @@ def best_strengths(
         batched = prior.of_strengths(Strengths(*map(np.array, zip(*candidates, strict=True))))
         start = batch([near] * len(candidates))
         mixtures = problem.m_step(several, batched.adapted_to(family, several), start)
-        added = batched.added_rows(family, near, weight)
+        added = batched.added_rows(family, near)
         values = left_out(problem, mixtures, added, weight)
         sums = values.sum(axis=1) if row_weights is None else values @ row_weights
         known.update(zip(candidates, sums.tolist(), strict=True))

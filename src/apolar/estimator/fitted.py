@@ -331,7 +331,7 @@ class FittedState:
         mixture, added, weight = self.whitened[1][None], AddedRows(), self.n_samples_seen
         if prior is not None:
             known = prior.of_strengths(self.shrinkage)
-            added = known.added_rows(self.family, self.parameters, weight)
+            added = known.added_rows(self.family, self.parameters)
         return LeftOut(self.family, mixture, self.natural[None], added, weight)
 
     def with_likelihood(self, rows: Rows, prior: Prior | None, n_threads: int) -> FittedState:

@@ -303,7 +303,7 @@ def _gaps(sample: Problem, prior: Prior | None, fit: Fit, rivals: list[Fit]) -> 
     else:
         weights = sample.row_weights()
         priors = [prior.of_strengths(each.strengths) for each in fits]
-        added = [each.added_rows(sample.family, fit.parameters, sample.weight) for each in priors]
+        added = [each.added_rows(sample.family, fit.parameters) for each in priors]
         pairs = zip(fits, added, strict=True)
         values = np.stack([left_out(sample, each.parameters[None], rows)[0] for each, rows in pairs])
         scores = values.sum(axis=1) if weights is None else values @ weights
