@@ -61,30 +61,32 @@ class LeftOut:
         """
         n_mixtures, n_components = self.mixtures.weights.shape
         natural = self.natural.reshape(-1, self.natural.shape[-1])
-        logits, peaks = block.logits(natural), block.peaks(natural)
+        logits, known_peaks = block.logits(natural), block.peaks(natural)
         xp = namespace(logits)
         logits = xp.reshape(logits, (n_mixtures, -1, block.n_rows))
-        if peaks is None:
-            peaks = self._peaks()
+        if known_peaks is None:
+            peaks, n_observed = self._peaks(), np.full(1, float(self.mixtures.n_features))
         else:
-            peaks = np.reshape(peaks, (n_mixtures, -1, block.n_rows))[:, :n_components]
+            peaks = np.reshape(known_peaks[0], (n_mixtures, -1, block.n_rows))[:, :n_components]
+            n_observed = known_peaks[1]
         # A row of weight 2 stands for two rows, and one of them is left out.
         removed = None if block.weights is None else xp.clip(block.weights, max=1.0)[None, None, :]
         is_whole = removed is None or float(xp.min(removed)) == 1
         if (
             is_whole
-            and peaks.shape[2] == 1
+            and known_peaks is None
             and isinstance(logits, np.ndarray)
             and compiled.kernels is not None
         ):
-            return self._compiled(logits, peaks)
+            return self._compiled(logits, peaks, n_observed)
         logits = xp.asarray(logits, copy=True)
         distances = 2 * (to_device_of(np.ascontiguousarray(peaks), logits) - logits[:, :n_components, :])
         known = xp.asarray(logits, copy=True)
         responsibilities, densities = posteriors(logits)
         shares = responsibilities[:, :n_components, :]
         constant, slope, pull, pieces = self._deletion(
-            xp.ones_like(shares[:1, :1, :1]) if removed is None else removed
+            xp.ones_like(shares[:1, :1, :1]) if removed is None else removed,
+            to_device_of(n_observed, shares),
         )
         distances = xp.clip(distances, min=0.0)
         ratio = xp.clip(1 - slope * distances, min=MIN_LEFT)
@@ -97,9 +99,9 @@ class LeftOut:
         gains = xp.maximum(gains, least)
         return densities + xp.sum(shares * gains, axis=1), densities
 
-    def _compiled(self, logits: Array, peaks: Array) -> tuple[Array, Array]:
+    def _compiled(self, logits: Array, peaks: Array, n_features: Array) -> tuple[Array, Array]:
         """Return the densities of whole rows, by the extension."""
-        coefficients = np.concatenate(self._deletion(np.ones((1, 1, 1))), axis=-1)
+        coefficients = np.concatenate(self._deletion(np.ones((1, 1, 1)), n_features), axis=-1)
         shapes = ((len(logits), logits.shape[2]),) * 2
         numbers = peaks.shape[1], logits.shape[1]
         known = compiled.take_step("left_out", (logits, peaks, coefficients), shapes, *numbers)
@@ -113,7 +115,7 @@ class LeftOut:
         log_weights = np.log(np.maximum(mixtures.weights, MIN_WEIGHT))
         return (log_weights - 0.5 * (mixtures.n_features * LOG_2PI + log_dets))[..., None]
 
-    def _deletion(self, removed: Any) -> tuple[Any, Any, Any, Any]:
+    def _deletion(self, removed: Any, n_observed: Any) -> tuple[Any, Any, Any, Any]:
         """Return what a row that is left out changes, as a function of its distance D from a component.
 
         With constant, slope, pull and pieces as returned, and t = 1 - slope D, the logarithm of the weighted
@@ -123,6 +125,8 @@ class LeftOut:
         ----------
         removed : array
             The weight that is left out.
+        n_observed : array
+            The number of values of each row, or of all rows.
         """
         xp, family, n_features = namespace(removed), self.family, self.mixtures.n_features
         n_components, total = self.mixtures.n_components, self.weight
@@ -155,8 +159,8 @@ class LeftOut:
         widened = 1 + moved / held
         factor = held / (held - removed) * widened
         # One over how many pieces a covariance has that rows estimate by themselves.
-        by_diagonal = 3 / (n_features + 2)
-        by_own = by_all = (1 / n_features, by_diagonal, 1.0)[family.n_axes]
+        by_diagonal = 3 / (n_observed + 2)
+        by_own = by_all = (1 / xp.clip(n_observed, min=1.0), by_diagonal, 1.0)[family.n_axes]
         if family.n_axes == 2:
             by_all = 1 + each(self.added.diagonal) * (by_diagonal - 1)
         own = removed * counts / kept
@@ -164,7 +168,7 @@ class LeftOut:
         pieces = (own + moved) / (held * widened * slope)
         constant = xp.log((kept + of_weights) * all_rows / ((counts + of_weights) * (all_rows - removed)))
         constant = constant + xp.log((1 - removed / of_components) / (1 - removed / total))
-        return constant - 0.5 * n_features * xp.log(factor), slope, (counts / kept) ** 2 / factor, pieces
+        return constant - 0.5 * n_observed * xp.log(factor), slope, (counts / kept) ** 2 / factor, pieces
 
     def sums(self, block: Block) -> tuple[float, float, float, float]:
         """Return weighted sums over the rows of a block, under one mixture.
