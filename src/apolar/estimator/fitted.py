@@ -326,8 +326,7 @@ class FittedState:
 
     def left_out(self, prior: Prior | None) -> LeftOut:
         """Return the mixture as one that is fitted, under a prior, to all rows of the fit but one."""
-        if self.n_samples_seen is None or not self.n_samples_seen > 1:
-            raise ValueError("This mixture was not fitted to rows, of which one could be left out.")
+        assert self.n_samples_seen is not None
         mixture, added, weight = self.whitened[1][None], AddedRows(), self.n_samples_seen
         if prior is not None:
             known = prior.of_strengths(self.shrinkage)

@@ -443,6 +443,11 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         True
         """
         state, prior = FittedState.of(self), check_parameters(self)[1]
+        if state.loo is None:
+            raise ValueError(
+                "This mixture was not fitted to rows of which one could be left out: call fit(X) first, with "
+                "all rows."
+            )
         rows = open_input(self, X, sample_weight)
         return state.answer(rows, "densities", self.n_threads, left_out=state.left_out(prior))
 
