@@ -94,7 +94,10 @@ class LeftOut:
         # Without the component altogether, the others are left.
         is_first = shares > 0.5
         others = xp.where(is_first, xp.full_like(shares, -np.inf), known[:, :n_components, :])
-        others = xp.max(xp.concat([others, known[:, n_components:, :]], axis=1), axis=1) - densities
+        others = xp.concat([others, known[:, n_components:, :]], axis=1)
+        largest = xp.clip(xp.max(others, axis=1), min=float(np.finfo(float).min))
+        with np.errstate(divide="ignore"):  # a single component
+            others = xp.log(xp.sum(xp.exp(others - largest[:, None, :]), axis=1)) + (largest - densities)
         least = xp.where(is_first, others[:, None, :], xp.log1p(-xp.clip(shares, max=0.5)))
         gains = xp.maximum(gains, least)
         return densities + xp.sum(shares * gains, axis=1), densities

@@ -294,7 +294,7 @@ class AlignedBlock(IncompleteBlock):
         return np.asarray(self.inner.logits(self._expand(natural)))
 
     def peaks(self, natural: Array) -> tuple[Array, Array]:
-        """Return the largest logits of rows with the same missing values, and the numbers of observed ones."""
+        """Return the largest logits of rows with the same missing values, and how many are observed."""
         linear, quadratics = self._parts(natural)
         each = -0.25 * linear**2 / quadratics
         columns = slice(1 + self.n_features, 1 + self.n_features + len(self.incomplete))
@@ -347,7 +347,7 @@ class PatternBlock(IncompleteBlock):
         return np.concatenate([counts[:, None], first, triangle(second)], axis=1), log_likelihood
 
     def peaks(self, natural: Array) -> tuple[Array, Array]:
-        """Return the largest logits of rows with the same missing values, and the numbers of observed ones."""
+        """Return the largest logits of rows with the same missing values, and how many are observed."""
         peaks, n_observed = np.empty((len(natural), self.n_rows)), np.empty(self.n_rows)
         for part, given in self._parts(natural):
             marginal = given.marginal
