@@ -272,7 +272,9 @@ class FittedState:
             n_columns = n_components if what == "probabilities" else None
             dtype = np.int64 if what == "labels" else np.float64
             return rows.map_lazily(
-                lambda values: self.answer(ArrayRows(values), what, left_out=left_out), n_columns, dtype
+                lambda chunk: self.answer(ArrayRows(chunk.values, chunk.weights), what, left_out=left_out),
+                n_columns,
+                dtype,
             )
         blocks, natural = self.blocks, self.natural
         blocks = blocks if left_out is None else replace(blocks, n_fused=0)
