@@ -198,12 +198,14 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
         known["rounding_variances"] = stored_numbers(arrays, "rounding_variances_", (m,))
     if "shrinkage_" in arrays:
         # Files of earlier versions hold one number.
-        strengths = Strengths(
-            *stored_numbers(arrays, "shrinkage_", arrays["shrinkage_"].shape).ravel().tolist()
-        )
-        known["shrinkage"] = strengths if arrays["shrinkage_"].ndim or strengths.common else None
+        is_one = np.ndim(arrays["shrinkage_"]) == 0
+        stored = stored_numbers(arrays, "shrinkage_", () if is_one else (len(Strengths()),))
+        strengths = Strengths(*stored.ravel().tolist())
+        if strengths.diagonal > 1:
+            raise ValueError("The second number of shrinkage_ is a fraction, of at most 1.")
+        known["shrinkage"] = None if is_one and not strengths.common else strengths
     for name in ("rounding_variances", "shrinkage", "n_iter"):
-        if np.any(np.asarray(known.get(name) or 0.0) < 0):
+        if known.get(name) is not None and np.any(np.asarray(known[name]) < 0):
             raise ValueError(f"{name}_ must not be negative.")
     precision = stored_value(arrays, "precision", str) if "precision" in arrays else "float64"
     one_of(precision, "precision", ("float32", "float64"))
