@@ -32,6 +32,7 @@ __all__ = [
     "Strengths",
     "common_covariance",
     "evidence_of_strengths",
+    "has_volumes",
     "log_evidence",
 ]
 
