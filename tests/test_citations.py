@@ -24,7 +24,7 @@ def test_what_a_result_used_is_cited():
     assert keys(apolar.citation(model)) == [*expected.split(), "stone1974", "bozdogan1994", "nocedal2006"]
     plain = apolar.GaussianMixture(2, init_params="mbhc", prior=None, random_state=0).fit(X)
     assert set(keys(apolar.citation(plain))) & {"fraley1998", "fraley2007"} == {"fraley1998"}
-    noisy = apolar.GaussianMixture(3, covariance_type="spherical", noise=0.05, random_state=0).fit(X)
+    noisy = apolar.GaussianMixture(3, noise=0.05, **settings).fit(X)
     assert {"banfield1993", "byers1998"} <= set(keys(apolar.citation(noisy)))
     pencil = apolar.decompose("x^3 + y^3", method="pencil")
     assert "khouja2022diagonalisation" in keys(apolar.citation(pencil))
