@@ -60,6 +60,15 @@ class Strengths(NamedTuple):
     diagonal: Any = 0.0
     weights: Any = 0.0
 
+    def applied_to(self, family: Family, n_components: int) -> Strengths:
+        """Return the strengths with zero in place of those that have nothing to shrink."""
+        has_several = n_components > 1
+        return Strengths(
+            self.common if has_several and not family.shared else 0 * self.common,
+            self.diagonal if family.n_axes == 2 else 0 * self.diagonal,
+            self.weights if has_several else 0 * self.weights,
+        )
+
 
 class AddedRows(NamedTuple):
     """How many rows a prior adds to each component.
@@ -203,6 +212,7 @@ class AdaptivePrior(Prior):
         if strengths is None:
             per_column = family.untied.n_covariance_parameters(1, n_features) / n_features
             strengths = Strengths(SETTINGS.search_strength * per_column)
+        strengths = strengths.applied_to(family, n_components)
         if family.shares_covariance or n_components == 1:
             # Rows of the diagonal of the one covariance.
             total = stats.counts.sum(axis=-1)
@@ -240,9 +250,10 @@ class AdaptivePrior(Prior):
 
     def added_rows(self, family: Family, mixtures: Parameters, weight: float) -> AddedRows:
         """Return how many rows the prior adds to each component, where all rows have that weight."""
-        strengths, n_components = self.strengths, mixtures.n_components
-        if strengths is None or not self.shrinks(family, n_components):
+        n_components = mixtures.n_components
+        if self.strengths is None or not self.shrinks(family, n_components):
             return self.conjugate.added_rows(family, mixtures, weight)
+        strengths = self.strengths.applied_to(family, n_components)
         if family.shares_covariance or n_components == 1:
             fraction = np.minimum(strengths.diagonal, MAX_DIAGONAL)
             return AddedRows(fraction / (1 - fraction) * weight, 0.0, strengths.weights)
