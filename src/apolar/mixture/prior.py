@@ -291,10 +291,14 @@ class Shrinkage(Prior):
         return each if self.family.shares_covariance else each.sum(axis=-1)
 
     def terms(self, family: Family, n_components: int, n_features: int) -> PriorTerms:  # noqa: ARG002
-        """Return what the prior adds to the M-step."""
-        unit = float(family.divisor(np.ones(()), n_features))
-        floor = SETTINGS.prior_floor * family.identity(n_features)
-        scatter = unit * (family.each(self.rows) * self.target + floor)
+        """Return what the prior adds to the M-step of its family."""
+        return self._terms
+
+    @functools.cached_property
+    def _terms(self) -> PriorTerms:
+        unit = float(self.family.divisor(np.ones(()), self.n_features))
+        floor = SETTINGS.prior_floor * self.family.identity(self.n_features)
+        scatter = unit * (self.family.each(self.rows) * self.target + floor)
         return PriorTerms(self.shrinkage, scatter, unit * self.rows, 0.0, self.strengths.weights)
 
 
