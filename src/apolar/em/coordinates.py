@@ -136,8 +136,8 @@ class LocalCoordinates:
             weights = np.append(weights, noise_weights(weights))
             counts = np.append(counts, max(self.weight - float(counts.sum()), 0.0))
         terms = self.family.prior_terms(prior, r, self.centre.n_features)
-        counts = counts + np.append(np.full(r, terms.rows), np.zeros(len(counts) - r))
         by_weight = counts - weights * counts.sum()
+        by_weight[:r] += terms.rows * (1 - r * weights[:r] / weights[:r].sum())
         where = self._root, self._changes(tangent)[2], parameters
         by_mean, by_covariance = sharing.gradients(self.family, *where, stats, prior)
         parts = by_weight[:r], by_mean.ravel(), by_covariance.ravel(), by_weight[r:]

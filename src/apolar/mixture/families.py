@@ -480,7 +480,9 @@ class Family(Covariances):
         each = -0.5 * (divisor / self.divisor(np.ones(()), n_features) * log_dets + traces)
         of_weights = 0.0
         if np.any(terms.rows):
-            of_weights = terms.rows * np.log(np.maximum(parameters.weights, MIN_WEIGHT)).sum(axis=-1)
+            # Beside noise, the weights relative to their sum.
+            shares = parameters.weights / parameters.weights.sum(axis=-1, keepdims=True)
+            of_weights = terms.rows * np.log(np.maximum(shares, MIN_WEIGHT)).sum(axis=-1)
         return each.reshape(*shape[:-1], -1).sum(axis=-1) + of_weights + prior.log_constant
 
     def merging_term(self, stats: SufficientStats) -> Array:

@@ -81,11 +81,14 @@ class AddedRows(NamedTuple):
         How many of these follow the rows of all components.
     weights : float or ndarray, shape (n_mixtures,)
         To its weight.
+    diagonal : float or ndarray, shape (n_mixtures,)
+        The fraction of the common covariance that its diagonal replaces.
     """
 
     rows: Any = 0.0
     common: Any = 0.0
     weights: Any = 0.0
+    diagonal: Any = 0.0
 
 
 @dataclass(frozen=True)
@@ -161,8 +164,8 @@ class Prior:
         """The conjugate prior, which does not adapt."""
         return self
 
-    def added_rows(self, family: Family, mixtures: Parameters, weight: float) -> AddedRows:  # noqa: ARG002
-        """Return how many rows the prior adds to each component, where all rows have that weight."""
+    def added_rows(self, family: Family, mixtures: Parameters) -> AddedRows:
+        """Return how many rows the prior adds to each component."""
         terms = self.terms(family, mixtures.n_components, mixtures.n_features)
         unit = float(family.divisor(np.ones(()), mixtures.n_features))
         return AddedRows((float(np.max(terms.divisor)) + terms.mean_divisor) / unit)
@@ -248,17 +251,16 @@ class AdaptivePrior(Prior):
         """The conjugate prior, which does not adapt."""
         return Prior(self.shrinkage, self.dof, self.scale).with_noise(self.noise)
 
-    def added_rows(self, family: Family, mixtures: Parameters, weight: float) -> AddedRows:
-        """Return how many rows the prior adds to each component, where all rows have that weight."""
+    def added_rows(self, family: Family, mixtures: Parameters) -> AddedRows:
+        """Return how many rows the prior adds to each component."""
         n_components = mixtures.n_components
         if self.strengths is None or not self.shrinks(family, n_components):
-            return self.conjugate.added_rows(family, mixtures, weight)
-        strengths = self.strengths.applied_to(family, n_components)
+            return self.conjugate.added_rows(family, mixtures)
+        common, diagonal, weights = self.strengths.applied_to(family, n_components)
         if family.shares_covariance or n_components == 1:
-            fraction = np.minimum(strengths.diagonal, MAX_DIAGONAL)
-            return AddedRows(fraction / (1 - fraction) * weight, 0.0, strengths.weights)
-        common = (1 - np.asarray(strengths.diagonal)) * strengths.common
-        return AddedRows(strengths.common, common, strengths.weights)
+            # The one covariance is the common one.
+            common, diagonal = 0.0, np.minimum(diagonal, MAX_DIAGONAL)
+        return AddedRows(common, common, weights, diagonal)
 
 
 @dataclass(frozen=True, eq=False)
