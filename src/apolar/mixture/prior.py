@@ -33,6 +33,7 @@ __all__ = [
     "common_covariance",
     "evidence_of_strengths",
     "log_evidence",
+    "used_strengths",
 ]
 
 # The largest fraction of a covariance that its diagonal replaces.
@@ -138,7 +139,7 @@ class Prior:
         """Return the prior for components of these sufficient statistics; here it is the same for all."""
         return self
 
-    def shrinks(self, family: Family, n_components: int) -> bool:  # noqa: ARG002
+    def shrinks(self, family: Family, n_components: int, n_features: int) -> bool:  # noqa: ARG002
         """Return whether `adapted_to` gives a `Shrinkage`."""
         return False
 
@@ -177,10 +178,9 @@ class AdaptivePrior(Prior):
 
     strengths: Strengths | None = None
 
-    def shrinks(self, family: Family, n_components: int) -> bool:
+    def shrinks(self, family: Family, n_components: int, n_features: int) -> bool:
         """Return whether `adapted_to` gives a `Shrinkage`: if there is something to shrink towards."""
-        has_diagonal = family.n_axes == 2 and (family.shares_covariance or n_components == 1)
-        return has_diagonal or (not family.shared and n_components > 1)
+        return any(used_strengths(family, n_components, n_features))
 
     def adapted_to(self, family: Family, stats: SufficientStats) -> Prior:
         """Return the prior for components of these sufficient statistics.
@@ -196,12 +196,14 @@ class AdaptivePrior(Prior):
         prior : Prior
         """
         n_components, n_features = stats.first.shape[-2:]
-        if not self.shrinks(family, n_components):
+        used = used_strengths(family, n_components, n_features)
+        if not any(used):
             return self.conjugate
         conjugate, strengths = self.terms(family, n_components, n_features), self.strengths
         if strengths is None:
             per_column = family.untied.n_covariance_parameters(1, n_features) / n_features
             strengths = Strengths(SETTINGS.search_strength * per_column)
+        strengths = Strengths(*(each if is_used else 0.0 for each, is_used in zip(strengths, used, strict=True)))
         if family.shares_covariance or n_components == 1:
             # Rows of the diagonal of the one covariance.
             total = stats.counts.sum(axis=-1)
@@ -240,11 +242,12 @@ class AdaptivePrior(Prior):
     def added_rows(self, family: Family, mixtures: Parameters, weight: float) -> AddedRows:
         """Return how many rows the prior adds to each component, where all rows have that weight."""
         strengths, n_components = self.strengths, mixtures.n_components
-        if strengths is None or not self.shrinks(family, n_components):
+        if strengths is None or not self.shrinks(family, n_components, mixtures.n_features):
             return self.conjugate.added_rows(family, mixtures, weight)
         if family.shares_covariance or n_components == 1:
             fraction = np.minimum(strengths.diagonal, MAX_DIAGONAL)
-            return AddedRows(fraction / (1 - fraction) * weight, 0.0, strengths.weights)
+            total = weight * mixtures.weights.sum(axis=-1)
+            return AddedRows(fraction / (1 - fraction) * total, 0.0, strengths.weights)
         common = (1 - np.asarray(strengths.diagonal)) * strengths.common
         return AddedRows(strengths.common, common, strengths.weights)
 
@@ -284,6 +287,14 @@ class Shrinkage(Prior):
         floor = SETTINGS.prior_floor * family.identity(n_features)
         scatter = unit * (family.each(self.rows) * self.target + floor)
         return PriorTerms(self.shrinkage, scatter, unit * self.rows, 0.0, self.strengths.weights)
+
+
+def used_strengths(family: Family, n_components: int, n_features: int) -> Strengths:
+    """Return which strengths the covariances of a family are shrunk by, as booleans."""
+    has_common = not family.shared and n_components > 1
+    has_one = family.shares_covariance or n_components == 1
+    has_diagonal = family.n_axes == 2 and n_features > 1 and (has_common or has_one)
+    return Strengths(has_common, has_diagonal, n_components > 1 and (has_common or has_diagonal))
 
 
 PRIORS: dict[str, type[Prior]] = {"Prior": Prior}
