@@ -374,9 +374,9 @@ class Problem(RowSamples):
 
     @functools.cached_property
     def few(self) -> Problem:
-        """A sample of the rows on which strengths are compared, whatever their order is."""
-        few = self if self.n_stored <= SETTINGS.split_rows else self.distinct()
-        return few.subsample(SETTINGS.split_rows, np.random.default_rng(0))
+        """A sample of the rows on which strengths are compared."""
+        drawn = self.subsample(SETTINGS.sample_rows, np.random.default_rng(0))
+        return drawn.distinct_sample(SETTINGS.split_rows, self.whitening.deviations)
 
     @functools.cached_property
     def standardised(self) -> Array:
