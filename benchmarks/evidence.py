@@ -6,6 +6,7 @@ The figures of ``docs/evidence.md``.
 from typing import Any
 
 import numpy as np
+from apolar.em.tails import tail_ratio
 from sklearn import datasets
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture as TheirMixture
@@ -13,7 +14,6 @@ from sklearn.mixture import GaussianMixture as TheirMixture
 import apolar
 from apolar.data import open_rows
 from apolar.em.problem import Problem
-from apolar.em.tails import tail_ratio
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.mixture.prior import log_evidence

@@ -18,11 +18,12 @@ from apolar._core import compiled
 from apolar._core.arrays import Array
 from apolar._core.constants import MIN_LEFT, MIN_WEIGHT
 from apolar._core.namespaces import namespace, to_device_of, to_numpy
+from apolar._core.settings import SETTINGS
 from apolar.em.blocks import Block, posteriors
 from apolar.em.problem import Problem
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
-from apolar.mixture.prior import AdaptivePrior, AddedRows, Strengths, has_volumes
+from apolar.mixture.prior import AdaptivePrior, AddedRows, Strengths, has_volumes, used_strengths
 from apolar.mixture.storage import LOG_2PI
 
 __all__ = ["LeftOut", "best_strengths", "left_out"]
@@ -290,8 +291,8 @@ def best_strengths(
     log_likelihood : float
         Of rows left out, under the first strengths.
     """
-    family, row_weights, n_components = problem.family, problem.row_weights(), near.n_components
-    grids, known = _grids(family, n_components), dict[Strengths, float]()
+    family, row_weights = problem.family, problem.row_weights()
+    grids, known = _grids(family, stats), dict[Strengths, float]()
 
     def rate(candidates: list[Strengths]) -> None:
         several = SufficientStats(np.repeat(stats.array[None], len(candidates), axis=0), stats.n_features)
@@ -314,7 +315,8 @@ def best_strengths(
         new = [each for each in dict.fromkeys([best, *others]) if each not in known]
         if new:
             rate(new)
-        best = max(known, key=lambda each: known[each])
+        # The first strengths may be zero where that is not compared.
+        best = max(known, key=lambda each: (each.common >= grids["common"][0], known[each]))
     return best, known[first]
 
 
@@ -323,13 +325,16 @@ def _next_to(now: float, grid: tuple[float, ...]) -> list[float]:
     return [*[value for value in grid if value < now][-1:], *[value for value in grid if value > now][:1]]
 
 
-def _grids(family: Family, n_components: int) -> dict[str, tuple[float, ...]]:
-    """Return the values of each strength that are compared."""
-    grids: dict[str, tuple[float, ...]] = {}
-    if not family.shared and n_components > 1:
-        grids["common"] = ROWS
-    if family.n_axes == 2:
-        grids["diagonal"] = DIAGONALS
-    if n_components > 1:
-        grids["weights"] = ROWS
-    return grids
+def _grids(family: Family, stats: SufficientStats) -> dict[str, tuple[float, ...]]:
+    """Return the values of each strength that are compared.
+
+    Where rows that are repeated, or too few, leave a component without variance, it takes some of the common
+    covariance: a row of which there is a copy would be the likelier, the narrower the component.
+    """
+    used = used_strengths(family, stats.counts.shape[-1], stats.n_features)
+    is_wide = family.smallest_variance(family.scatter(stats)) > SETTINGS.prior_floor
+    grids = Strengths(ROWS if is_wide else ROWS[1:], DIAGONALS, ROWS)
+    return {
+        name: grid if is_used else (0.0,)
+        for name, grid, is_used in zip(Strengths._fields, grids, used, strict=True)
+    }

@@ -197,13 +197,13 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
     if "rounding_variances_" in arrays:
         known["rounding_variances"] = stored_numbers(arrays, "rounding_variances_", (m,))
     if "shrinkage_" in arrays:
-        # Files of earlier versions hold one number.
-        strengths = Strengths(
-            *stored_numbers(arrays, "shrinkage_", arrays["shrinkage_"].shape).ravel().tolist()
-        )
-        known["shrinkage"] = strengths if arrays["shrinkage_"].ndim or strengths.common else None
+        # Files of earlier versions hold one number, which is zero where there was no shrinkage.
+        shape = (len(Strengths._fields),) if arrays["shrinkage_"].ndim else ()
+        strengths = stored_numbers(arrays, "shrinkage_", shape)
+        known["shrinkage"] = Strengths(*strengths.ravel().tolist()) if shape or strengths else None
     for name in ("rounding_variances", "shrinkage", "n_iter"):
-        if np.any(np.asarray(known.get(name) or 0.0) < 0):
+        value = known.get(name)
+        if value is not None and np.any(np.asarray(value) < 0):
             raise ValueError(f"{name}_ must not be negative.")
     precision = stored_value(arrays, "precision", str) if "precision" in arrays else "float64"
     one_of(precision, "precision", ("float32", "float64"))

@@ -37,7 +37,7 @@ from apolar.exceptions import (
 )
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
-from apolar.mixture.prior import AdaptivePrior, Prior, Strengths
+from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths
 from apolar.moments.covariance import is_constant
 from apolar.scores import adjusted_rand_index
 
@@ -218,7 +218,7 @@ def warnings_of(
     """
     warnings: list[ApolarWarning] = []
     n_components = fit.parameters.n_components
-    n_empty = int(np.sum(fit.parameters.weights * data.weight < 0.5))
+    n_empty = int(np.sum(_counts(data, fit) < 0.5))
     if n_empty:
         empty = f"{n_empty} of {n_components} components hold less than one row. Ask for fewer components."
         warnings.append(EmptyComponentWarning(empty))
@@ -229,7 +229,8 @@ def warnings_of(
                 "which cannot differ: ask for fewer components."
             )
         )
-    if data.family.is_collapsed(fit.parameters.covariances):
+    # Covariances that are shrunk are without variance only where no rows vary.
+    if data.family.is_collapsed(fit.parameters.covariances) and not isinstance(fit.prior, Shrinkage):
         remedy = "Use the default prior in place of prior=None, a" if prior is None else "A"
         warnings.append(
             CollapsedWarning(
@@ -258,7 +259,7 @@ def few_rows_seen(data: Problem, fit: Fit) -> str | None:
         return f"{data.weight:.6g} rows are fewer than the {n_parameters} parameters of this mixture."
     if data.family.is_axis_aligned or data.family.shared:
         return None
-    counts = fit.parameters.weights * data.weight
+    counts = _counts(data, fit)
     n_few = int(np.sum(counts + rounding < n_features))
     if not n_few:
         return None
@@ -267,6 +268,11 @@ def few_rows_seen(data: Problem, fit: Fit) -> str | None:
         f"{hold} fewer rows than there are columns: {counts.min():.3g} rows, for a covariance of "
         f"{n_features} columns."
     )
+
+
+def _counts(data: Problem, fit: Fit) -> Array:
+    """Return the weight of the rows of each component, whatever a prior adds to it."""
+    return fit.parameters.weights * data.weight if fit.stats is None else fit.stats.counts
 
 
 def _disagreement(
