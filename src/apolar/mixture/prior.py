@@ -399,7 +399,7 @@ def common_covariance(family: Family, stats: SufficientStats, terms: PriorTerms)
     n_features, each, axis = stats.n_features, family.each, stats.counts.ndim - 1
     counts, scatter = np.maximum(stats.counts, MIN_PART), family.scatter(stats)
     total = each(family.divisor(counts.sum(axis=-1), n_features))
-    least = SETTINGS.prior_floor * terms.scatter / terms.divisor
+    least = terms.scatter / terms.divisor
     common = family.floored((scatter.sum(axis=axis) + least) / total)
     volumes = np.ones_like(counts)
     if has_volumes(family, n_features):
