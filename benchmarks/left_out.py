@@ -239,7 +239,7 @@ def wide_part() -> str:
             found = [fitter(k, covariance_type=kind).fit(X) for kind in families]
             rows.append([name, fit, *(f"{model.score(new):.1f}" for model in found)])
     return (
-        "## Few rows, many columns\n\nLog-likelihood per new row. The digits are of different people, with "
+        "## Few rows, many columns\n\nLog-likelihood per new row. The digits have added "
         "noise of deviation 0.1; the simulated tables have three means, the same five factors in each "
         "component, and as many new rows.\n\n" + problems.table(["table", "fit", *families], rows)
     )
