@@ -8,6 +8,7 @@ import pytest
 from apolar._core import compiled
 from apolar.data import open_rows
 from apolar.em.left_out import left_out
+from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
 from apolar.em.run import Stop, run
@@ -81,11 +82,27 @@ def test_it_is_exactly_that_where_components_are_certain(name, columns, n_compon
     )
     chosen = np.arange(0, 40, 3)
     wanted = [refitted(data, fit, prior, i) for i in chosen]
-    # Between balls that share a covariance, that has moved by the rows of all.
     added = prior.added_rows(data.family, fit.parameters)
     (values,) = left_out(data, fit.parameters[None], added)
     # The prior adds a thousandth of a row.
     np.testing.assert_allclose(values[chosen], wanted, atol=2e-3)
+    np.testing.assert_allclose(fit.left_out, values if weights is None else values * weights, rtol=1e-12)
+
+
+def test_beside_noise_weights_are_relative_to_those_of_all_components():
+    X, labels = clusters(100.0, 42)
+    X = np.concatenate([X, np.random.default_rng(0).uniform(-50, 350, (14, 3))])
+    data = with_noise_component(Problem(open_rows(X), FAMILIES["full"]), 0.25)
+    labels = np.append(labels, np.full(14, -1))
+    start = data.m_step(data.soft_stats(labels[None] == np.arange(3)[:, None]), None)
+    prior = AdaptivePrior(strengths=Strengths(0.0, 0.0, 30.0))
+    fit = run(data, [Fit(start, "")], prior, Stop(2000, gain=1e-9))[0]
+    wanted = [refitted(data, fit, prior, i) for i in range(0, 42, 4)]
+    np.testing.assert_allclose(fit.left_out[:42:4], wanted, atol=2e-3)
+    # Neither does the share of the noise change the prior.
+    other = replace(fit.parameters, weights=0.5 * fit.parameters.weights)
+    values = [data.family.log_prior(each[None], fit.prior)[0] for each in (fit.parameters, other)]
+    assert values[0] == pytest.approx(values[1], rel=1e-12)
 
 
 @pytest.mark.parametrize(

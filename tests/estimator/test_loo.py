@@ -156,6 +156,15 @@ def test_a_file_of_an_earlier_version_holds_one_strength(tmp_path, stored, expec
     assert loaded.set_params(warm_start=True).fit(X).loo_ == pytest.approx(model.loo_, abs=0.1)
 
 
+@pytest.mark.parametrize("stored", [[1.0, 2.0], [1.0, 1.5, 0.0], [1.0, 0.5, -1.0]])
+def test_strengths_of_a_file_are_checked(tmp_path, stored):
+    path = tmp_path / "a.model"
+    fitted().save(path)
+    store_arrays(path, stored_arrays(path) | {"shrinkage_": np.array(stored)})
+    with pytest.raises(ValueError, match="is not a valid mixture: .*shrinkage_"):
+        GaussianMixture.load(path)
+
+
 def test_rows_are_left_out_of_fits_to_rows_only():
     with pytest.raises(NotFittedError):
         GaussianMixture(3).loo_samples(X)

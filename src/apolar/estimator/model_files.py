@@ -197,13 +197,15 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
     if "rounding_variances_" in arrays:
         known["rounding_variances"] = stored_numbers(arrays, "rounding_variances_", (m,))
     if "shrinkage_" in arrays:
-        # Files of earlier versions hold one number, which is zero where there was no shrinkage.
-        shape = (len(Strengths._fields),) if arrays["shrinkage_"].ndim else ()
-        strengths = stored_numbers(arrays, "shrinkage_", shape)
-        known["shrinkage"] = Strengths(*strengths.ravel().tolist()) if shape or strengths else None
+        # Files of earlier versions hold one number.
+        is_one = np.ndim(arrays["shrinkage_"]) == 0
+        stored = stored_numbers(arrays, "shrinkage_", () if is_one else (len(Strengths()),))
+        strengths = Strengths(*stored.ravel().tolist())
+        if strengths.diagonal > 1:
+            raise ValueError("The second number of shrinkage_ is a fraction, of at most 1.")
+        known["shrinkage"] = None if is_one and not strengths.common else strengths
     for name in ("rounding_variances", "shrinkage", "n_iter"):
-        value = known.get(name)
-        if value is not None and np.any(np.asarray(value) < 0):
+        if known.get(name) is not None and np.any(np.asarray(known[name]) < 0):
             raise ValueError(f"{name}_ must not be negative.")
     precision = stored_value(arrays, "precision", str) if "precision" in arrays else "float64"
     one_of(precision, "precision", ("float32", "float64"))
