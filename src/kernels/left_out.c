@@ -8,7 +8,7 @@
 #define MIN_LOG_SHARE -18.0
 
 typedef struct {
-  const double *logits, *peaks, *coefficients; /* of one mixture: (l, n), (r), (r, 3) */
+  const double *logits, *peaks, *coefficients; /* of one mixture: (l, n), (r), (r, 5) */
   isize n_rows, n_logits, n_components;
   double pieces;
 } Mixture;
@@ -28,19 +28,24 @@ static double log_sum(const Mixture *of, isize row, isize skipped) {
   return largest + log(sum);
 }
 
+/* What a distance loses by a row that is left out: see `LeftOut._deletion`. */
+static double loss(double slope, double pull, double pieces, double distance) {
+  double ratio = 1.0 - slope * distance;
+  if (!(ratio > MIN_LEFT)) ratio = MIN_LEFT;
+  return 0.5 * (pieces * log(ratio) + distance * (pull / ratio - 1.0));
+}
+
 static double change_of(const Mixture *of, isize row, double density) {
   double change = 0.0;
   for (isize k = 0; k < of->n_components; k++) {
     double logit = of->logits[k * of->n_rows + row], log_share = logit - density;
     if (!(log_share > MIN_LOG_SHARE)) continue;
-    const double *constants = of->coefficients + 3 * k;
+    const double *constants = of->coefficients + 5 * k;
     double distance = 2.0 * (of->peaks[k] - logit), share = exp(log_share);
     if (!(distance > 0.0)) distance = 0.0;
-    double ratio = 1.0 - constants[1] * distance;
-    if (!(ratio > MIN_LEFT)) ratio = MIN_LEFT;
-    double gain = constants[0] - 0.5 * (of->pieces * log(ratio) + distance * (constants[2] / ratio - 1.0));
+    double gain = constants[0] - loss(constants[1], constants[2], of->pieces, distance);
     if (gain < -share) {
-      double least = log_sum(of, row, k) - density;
+      double least = log_sum(of, row, k) - density - loss(constants[3], 1.0, of->pieces, constants[4] * distance);
       if (gain < least) gain = least;
     }
     change += share * gain;
@@ -48,8 +53,8 @@ static double change_of(const Mixture *of, isize row, double density) {
   return change;
 }
 
-/* left_out(logits (n_mixtures, l, n), peaks (n_mixtures, r), coefficients (n_mixtures, r, 3), without (n_mixtures, n),
-   seen (n_mixtures, n), r, l, pieces): the coefficients are a constant, and what a distance is multiplied by. */
+/* left_out(logits (n_mixtures, l, n), peaks (n_mixtures, r), coefficients (n_mixtures, r, 5), without (n_mixtures, n),
+   seen (n_mixtures, n), r, l, pieces): the coefficients are those of `LeftOut._deletion`. */
 PyObject *py_left_out(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   if (!take(&b, args, n_args, 5, 2, 3)) return NULL;
@@ -57,14 +62,14 @@ PyObject *py_left_out(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
   isize r = of.n_components, l = of.n_logits;
   if (PyErr_Occurred() || r < 1 || l < r || length_of(&b, 1) % r) return mismatch(&b);
   isize n_mixtures = length_of(&b, 1) / r, n = n_mixtures ? length_of(&b, 3) / n_mixtures : 0;
-  if (length_of(&b, 0) != n_mixtures * l * n || length_of(&b, 2) != 3 * n_mixtures * r ||
+  if (length_of(&b, 0) != n_mixtures * l * n || length_of(&b, 2) != 5 * n_mixtures * r ||
       length_of(&b, 3) != n_mixtures * n || length_of(&b, 4) != n_mixtures * n)
     return mismatch(&b);
   of.n_rows = n;
   for (isize i = 0; i < n_mixtures; i++) {
     of.logits = values_of(&b, 0) + i * l * n;
     of.peaks = values_of(&b, 1) + i * r;
-    of.coefficients = values_of(&b, 2) + i * 3 * r;
+    of.coefficients = values_of(&b, 2) + i * 5 * r;
     for (isize row = 0; row < n; row++) {
       double density = log_sum(&of, row, -1);
       values_of(&b, 4)[i * n + row] = density;

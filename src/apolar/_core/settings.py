@@ -88,9 +88,7 @@ class Settings:
     moment_products: float = 1e11
 
     # --- warnings (benchmarks/generalise) ---
-    # Two optima disagree if what they are compared by differs by less than the first of these, per row, and
-    # the adjusted Rand index between their partitions is below the second.
-    nearly_equal: float = 0.15
+    # Two optima disagree if the adjusted Rand index between their partitions is below this.
     different: float = 0.5
 
     # --- streams ---

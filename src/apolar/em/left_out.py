@@ -8,6 +8,7 @@ A component of few rows needs no rule of its own: a row that is left out is far 
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ from apolar.em.blocks import Block, posteriors
 from apolar.em.problem import Problem
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
-from apolar.mixture.prior import AdaptivePrior, AddedRows, Strengths, used_strengths
+from apolar.mixture.prior import AdaptivePrior, AddedRows, Strengths, has_volumes
 from apolar.mixture.storage import LOG_2PI
 
 __all__ = ["LeftOut", "best_strengths", "left_out"]
@@ -84,24 +85,22 @@ class LeftOut:
         known = xp.asarray(logits, copy=True)
         responsibilities, densities = posteriors(logits)
         shares = responsibilities[:, :n_components, :]
-        constant, slope, pull, pieces = self._deletion(
-            xp.ones_like(shares[:1, :1, :1]) if removed is None else removed
-        )
+        ones = xp.ones_like(shares[:1, :1, :1])
+        constant, slope, pull, of_all, stretch, pieces = self._deletion(ones if removed is None else removed)
         distances = xp.clip(distances, min=0.0)
-        ratio = xp.clip(1 - slope * distances, min=MIN_LEFT)
-        gains = constant - 0.5 * (pieces * xp.log(ratio) + distances * (pull / ratio - 1))
-        # Without the component altogether, the others are left.
+        gains = constant - _loss(slope, pull, pieces, distances)
+        # Without the component altogether, the others are left, with what they lose of a common covariance.
         is_first = shares > 0.5
         others = xp.where(is_first, xp.full_like(shares, -np.inf), known[:, :n_components, :])
         others = xp.max(xp.concat([others, known[:, n_components:, :]], axis=1), axis=1) - densities
         least = xp.where(is_first, others[:, None, :], xp.log1p(-xp.clip(shares, max=0.5)))
-        gains = xp.maximum(gains, least)
+        gains = xp.maximum(gains, least - _loss(of_all, 1.0, pieces, stretch * distances))
         return densities + xp.sum(shares * gains, axis=1), densities
 
     def _compiled(self, logits: Array, peaks: Array) -> tuple[Array, Array]:
         """Return the densities of whole rows, by the extension."""
-        constant, slope, pull, pieces = self._deletion(np.ones((1, 1, 1)))
-        coefficients = np.concatenate([constant, slope, pull], axis=-1)
+        *constants, pieces = self._deletion(np.ones((1, 1, 1)))
+        coefficients = np.concatenate(constants, axis=-1)
         shapes = ((len(logits), logits.shape[2]),) * 2
         numbers = peaks.shape[1], logits.shape[1], float(pieces)
         known = compiled.take_step("left_out", (logits, peaks, coefficients), shapes, *numbers)
@@ -110,21 +109,48 @@ class LeftOut:
 
     def _peaks(self) -> Array:
         """Return the logarithms of the largest weighted densities, those at the means."""
-        mixtures = self.mixtures
-        log_dets = self.family.log_det(self.family.per_component(mixtures.covariances), mixtures.n_features)
-        log_weights = np.log(np.maximum(mixtures.weights, MIN_WEIGHT))
-        return (log_weights - 0.5 * (mixtures.n_features * LOG_2PI + log_dets))[..., None]
+        log_weights = np.log(np.maximum(self.mixtures.weights, MIN_WEIGHT))
+        return (log_weights - 0.5 * (self.mixtures.n_features * LOG_2PI + self._log_dets))[..., None]
 
-    def _deletion(self, removed: Any) -> tuple[Any, Any, Any, float]:
+    @functools.cached_property
+    def _log_dets(self) -> Array:
+        """The log-determinants, shape (n_mixtures, n_components), or one column if covariances are shared."""
+        covariances = self.family.per_component(self.mixtures.covariances)
+        return np.asarray(self.family.log_det(covariances, self.mixtures.n_features))
+
+    @property
+    def _shares(self) -> Array:
+        """The weights of all components together, shape (n_mixtures, 1); the rest is noise."""
+        return np.maximum(self.mixtures.weights.sum(axis=-1, keepdims=True), MIN_WEIGHT)
+
+    @property
+    def _volumes(self) -> Array:
+        """The volumes of the components, relative to their geometric mean over the rows."""
+        if not has_volumes(self.family, self.mixtures.n_features):
+            return np.ones_like(self.mixtures.weights)
+        weights = self.mixtures.weights / self._shares
+        mean = (weights * self._log_dets).sum(axis=1, keepdims=True)
+        return np.exp((self._log_dets - mean) / self.mixtures.n_features)
+
+    def _deletion(self, removed: Any) -> tuple[Any, Any, Any, Any, Any, float]:
         """Return what a row that is left out changes, as a function of its distance D from a component.
 
-        With constant, slope, pull and pieces as returned, and t = 1 - slope D, the logarithm of the weighted
-        density of the component changes there by constant - 1/2 (pieces log t + D (pull / t - 1)).
+        With t = 1 - slope D, the logarithm of the weighted density of the component changes there by
+        constant - 1/2 (pieces log t + D (pull / t - 1)).
 
         Parameters
         ----------
         removed : array
             The weight that is left out.
+
+        Returns
+        -------
+        constant, slope, pull : array, shape (n_mixtures, n_components, n)
+        of_all, stretch : array
+            The slope of what all components lose, as their covariances have a part in common, and the most by
+            which the distance is longer under that part.
+        pieces : float
+            How many pieces a covariance has that rows estimate by themselves.
         """
         xp, family, n_features = namespace(removed), self.family, self.mixtures.n_features
         n_components, total = self.mixtures.n_components, self.weight
@@ -134,26 +160,31 @@ class LeftOut:
             return to_device_of(np.array(array, dtype=float)[..., None], removed)
 
         of_weights = each(self.added.weights)
-        # The rest is noise.
-        shares = np.maximum(self.mixtures.weights.sum(axis=-1, keepdims=True), MIN_WEIGHT)
-        within = each(total * shares)
+        within = each(total * self._shares)
         all_rows = within + n_components * of_weights
-        counts = to_device_of((self.mixtures.weights / shares)[..., None], removed) * all_rows - of_weights
+        relative = self.mixtures.weights / self._shares
+        counts = to_device_of(relative[..., None], removed) * all_rows - of_weights
         counts = xp.clip(counts, min=2 * MIN_WEIGHT)
         removed = xp.minimum(removed, counts * (1 - MIN_LEFT))
         kept = counts - removed
         held = each(self.added.rows) + (within if family.shares_covariance else counts)
-        moved = each(self.added.common) * removed / within
+        volumes = to_device_of(
+            np.broadcast_to(self._volumes, self.mixtures.weights.shape)[..., None].copy(), removed
+        )
+        moved = each(self.added.common) * volumes * removed / within
         widened = 1 + moved / held
         factor = held / (held - removed) * widened
-        # How many pieces a covariance has that rows estimate by themselves.
         pieces = (n_features, (n_features + 2) / 3, 1)[family.n_axes]
-        slope = (removed * counts / kept + moved) / (held * widened * pieces)
+        own = removed * counts / kept
+        slope = (own + moved) / (held * widened * pieces)
+        of_all = (own if family.shares_covariance else moved) / (held * widened * pieces)
         # What is left of the weight of the component, of those of all, and of that of all rows.
         of_component = (kept + of_weights) / (counts + of_weights)
-        of_all = (all_rows - removed) / all_rows * within / (within - removed) * (1 - removed / total)
-        constant = xp.log(of_component / of_all)
-        return constant - 0.5 * n_features * xp.log(factor), slope, (counts / kept) ** 2 / factor, pieces
+        of_weight = (all_rows - removed) / all_rows * within / (within - removed) * (1 - removed / total)
+        constant = xp.log(of_component / of_weight) - 0.5 * n_features * xp.log(factor)
+        common = held if family.shares_covariance else each(self.added.common) + 0 * held
+        stretch = xp.where(common > 0, held / xp.clip(common, min=MIN_WEIGHT), xp.ones_like(held))
+        return constant, slope, (counts / kept) ** 2 / factor, of_all, stretch, pieces
 
     def sums(self, block: Block) -> tuple[float, float, float, float]:
         """Return weighted sums over the rows of a block, under one mixture.
@@ -166,6 +197,13 @@ class LeftOut:
         parts = weights * seen, weights * without, weights * without**2, weights
         of_seen, of_without, of_squares, weight = (float(xp.sum(part)) for part in parts)
         return of_seen, of_without, of_squares, weight
+
+
+def _loss(slope: Any, pull: Any, pieces: float, distances: Any) -> Any:
+    """Return what the log-density at a distance loses by a row that is left out: see `LeftOut._deletion`."""
+    xp = namespace(distances)
+    ratio = xp.clip(1 - slope * distances, min=MIN_LEFT)
+    return 0.5 * (pieces * xp.log(ratio) + distances * (pull / ratio - 1))
 
 
 def left_out(
@@ -271,7 +309,7 @@ def _grids(family: Family, stats: SufficientStats) -> dict[str, tuple[float, ...
     Where rows that are repeated, or too few, leave a component without variance, it takes some of the common
     covariance: a row of which there is a copy would be the likelier, the narrower the component.
     """
-    used = used_strengths(family, stats.counts.shape[-1], stats.n_features)
     is_wide = family.smallest_variance(family.scatter(stats)) > SETTINGS.prior_floor
-    grids = Strengths(ROWS if is_wide else ROWS[1:], DIAGONALS, ROWS)
-    return {name: grid if is_used else (0.0,) for name, grid, is_used in zip(Strengths._fields, grids, used, strict=True)}
+    grids = {"common": ROWS if is_wide else ROWS[1:], "diagonal": DIAGONALS, "weights": ROWS}
+    used = Strengths(1, 1, 1).applied_to(family, stats.counts.shape[-1], stats.n_features)
+    return {name: grid if getattr(used, name) else (0.0,) for name, grid in grids.items()}

@@ -191,8 +191,10 @@ class Family(Covariances):
         """Return covariances without the correlations of columns, in the units of the data."""
         if self.n_axes < 2:
             return covariances
-        deviations = np.sqrt(self.diagonals(self.in_units(covariances)))
-        factors = self.from_units(np.eye(covariances.shape[-1]) * deviations[..., None, :])
+        if self.frame is None or self.inverse_frame is None:
+            return covariances * np.eye(covariances.shape[-1])
+        variances = ((covariances @ self.frame) * self.frame).sum(axis=-2)
+        factors = self.inverse_frame.T * np.sqrt(variances)[..., None, :]
         return factors @ np.swapaxes(factors, -1, -2)
 
     def from_units(self, factors: Array) -> Array:

@@ -32,8 +32,8 @@ __all__ = [
     "Strengths",
     "common_covariance",
     "evidence_of_strengths",
+    "has_volumes",
     "log_evidence",
-    "used_strengths",
 ]
 
 # The largest fraction of a covariance that its diagonal replaces.
@@ -59,6 +59,15 @@ class Strengths(NamedTuple):
     common: Any = 0.0
     diagonal: Any = 0.0
     weights: Any = 0.0
+
+    def applied_to(self, family: Family, n_components: int, n_features: int) -> Strengths:
+        """Return the strengths with zero in place of those that have nothing to shrink."""
+        has_several = n_components > 1
+        return Strengths(
+            self.common if has_several and not family.shared else 0 * self.common,
+            self.diagonal if family.n_axes == 2 and n_features > 1 else 0 * self.diagonal,
+            self.weights if has_several else 0 * self.weights,
+        )
 
 
 class AddedRows(NamedTuple):
@@ -180,7 +189,9 @@ class AdaptivePrior(Prior):
 
     def shrinks(self, family: Family, n_components: int, n_features: int) -> bool:
         """Return whether `adapted_to` gives a `Shrinkage`: if there is something to shrink towards."""
-        return any(used_strengths(family, n_components, n_features))
+        has_diagonal = family.n_axes == 2 and n_features > 1
+        has_one = family.shares_covariance or n_components == 1
+        return (has_one and has_diagonal) or (not family.shared and n_components > 1)
 
     def adapted_to(self, family: Family, stats: SufficientStats) -> Prior:
         """Return the prior for components of these sufficient statistics.
@@ -196,14 +207,13 @@ class AdaptivePrior(Prior):
         prior : Prior
         """
         n_components, n_features = stats.first.shape[-2:]
-        used = used_strengths(family, n_components, n_features)
-        if not any(used):
+        if not self.shrinks(family, n_components, n_features):
             return self.conjugate
         conjugate, strengths = self.terms(family, n_components, n_features), self.strengths
         if strengths is None:
             per_column = family.untied.n_covariance_parameters(1, n_features) / n_features
             strengths = Strengths(SETTINGS.search_strength * per_column)
-        strengths = Strengths(*(each if is_used else 0.0 for each, is_used in zip(strengths, used, strict=True)))
+        strengths = strengths.applied_to(family, n_components, n_features)
         if family.shares_covariance or n_components == 1:
             # Rows of the diagonal of the one covariance.
             total = stats.counts.sum(axis=-1)
@@ -241,9 +251,10 @@ class AdaptivePrior(Prior):
 
     def added_rows(self, family: Family, mixtures: Parameters, weight: float) -> AddedRows:
         """Return how many rows the prior adds to each component, where all rows have that weight."""
-        strengths, n_components = self.strengths, mixtures.n_components
-        if strengths is None or not self.shrinks(family, n_components, mixtures.n_features):
+        n_components, n_features = mixtures.n_components, mixtures.n_features
+        if self.strengths is None or not self.shrinks(family, n_components, n_features):
             return self.conjugate.added_rows(family, mixtures, weight)
+        strengths = self.strengths.applied_to(family, n_components, n_features)
         if family.shares_covariance or n_components == 1:
             fraction = np.minimum(strengths.diagonal, MAX_DIAGONAL)
             total = weight * mixtures.weights.sum(axis=-1)
@@ -282,19 +293,15 @@ class Shrinkage(Prior):
         return each if self.family.shares_covariance else each.sum(axis=-1)
 
     def terms(self, family: Family, n_components: int, n_features: int) -> PriorTerms:  # noqa: ARG002
-        """Return what the prior adds to the M-step."""
-        unit = float(family.divisor(np.ones(()), n_features))
-        floor = SETTINGS.prior_floor * family.identity(n_features)
-        scatter = unit * (family.each(self.rows) * self.target + floor)
+        """Return what the prior adds to the M-step of its family."""
+        return self._terms
+
+    @functools.cached_property
+    def _terms(self) -> PriorTerms:
+        unit = float(self.family.divisor(np.ones(()), self.n_features))
+        floor = SETTINGS.prior_floor * self.family.identity(self.n_features)
+        scatter = unit * (self.family.each(self.rows) * self.target + floor)
         return PriorTerms(self.shrinkage, scatter, unit * self.rows, 0.0, self.strengths.weights)
-
-
-def used_strengths(family: Family, n_components: int, n_features: int) -> Strengths:
-    """Return which strengths the covariances of a family are shrunk by, as booleans."""
-    has_common = not family.shared and n_components > 1
-    has_one = family.shares_covariance or n_components == 1
-    has_diagonal = family.n_axes == 2 and n_features > 1 and (has_common or has_one)
-    return Strengths(has_common, has_diagonal, n_components > 1 and (has_common or has_diagonal))
 
 
 PRIORS: dict[str, type[Prior]] = {"Prior": Prior}
@@ -410,7 +417,7 @@ def common_covariance(family: Family, stats: SufficientStats, terms: PriorTerms)
     n_features, each, axis = stats.n_features, family.each, stats.counts.ndim - 1
     counts, scatter = np.maximum(stats.counts, MIN_PART), family.scatter(stats)
     total = each(family.divisor(counts.sum(axis=-1), n_features))
-    least = SETTINGS.prior_floor * terms.scatter / terms.divisor
+    least = terms.scatter / terms.divisor
     common = family.floored((scatter.sum(axis=axis) + least) / total)
     volumes = np.ones_like(counts)
     if has_volumes(family, n_features):

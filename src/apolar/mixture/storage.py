@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 import numpy as np
+from scipy.linalg.lapack import dpotri
 from scipy.special import gammaln
 
 from apolar._core import compiled
@@ -156,9 +157,12 @@ class Covariances:
                 return np.full_like(covariances, np.nan), np.array(np.nan)
             each = [self.inverses(part, n_features) for part in covariances]
             return np.stack([inverse for inverse, _ in each]), np.stack([log_det for _, log_det in each])
-        whiteners = np.linalg.inv(root)
         log_dets = 2 * np.log(np.diagonal(root, axis1=-2, axis2=-1)).sum(axis=-1)
-        return np.swapaxes(whiteners, -1, -2) @ whiteners, log_dets
+        inverses = np.empty_like(root)
+        for i in np.ndindex(*root.shape[:-2]):
+            lower = np.tril(dpotri(root[i], lower=1)[0])
+            inverses[i] = lower + np.tril(lower, -1).T
+        return inverses, log_dets
 
     def log_det(self, covariances: Array, n_features: int) -> Array:
         """Return the logarithms of the determinants."""
