@@ -82,7 +82,8 @@ def _keys(result: Any) -> list[str]:
         keys += NOISE_KEYS if result.noise_box_ is not None else []
         # There is none with `reg_covar` in its place.
         family, prior = check_parameters(result)
-        keys += _PRIORS[prior.shrinks(family, result.n_components)] if prior is not None else ()
+        shape = int(result.n_components), result.n_features_in_
+        keys += _PRIORS[prior.shrinks(family, *shape)] if prior is not None else ()
         return [*keys, "nocedal2006"]
     if isinstance(result, SphericalMixture):
         start = {"spherical": ["hsu2013"], "diag": ["anderson1956"]}.get(result.covariance_type, [])

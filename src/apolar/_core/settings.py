@@ -172,7 +172,7 @@ class Settings:
     # two values of which each is in half of the rows.
     max_rounding: float = 1 / 3
 
-    # --- the prior and the M-steps (benchmarks/evidence, benchmarks/generalise) ---
+    # --- the prior and the M-steps (benchmarks/left_out, benchmarks/generalise) ---
     # The scale of the default prior of matrices, relative to that of the other covariances.
     full_prior_scale: float = 0.01
     # The least strength at which the evidence is computed, in rows per component; and, before strengths are

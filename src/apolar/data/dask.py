@@ -97,10 +97,12 @@ class DaskRows(Rows):
         self._collection, self.n_features = collection, n_features
         self.names, self.row_size = names, row_size
         self._partitions = functools.cache(functools.partial(self._open, None))
+        self._is_weighted = False
 
     def with_weights(self, sample_weight: Any) -> Rows:
         """Return the rows with weights: a Dask array, a Dask series or an array_like, shape (n_samples,)."""
         self._partitions = functools.cache(functools.partial(self._open, sample_weight))
+        self._is_weighted = sample_weight is not None
         return self
 
     def _open(self, sample_weight: Any) -> Partitions:
@@ -172,16 +174,20 @@ class DaskRows(Rows):
         return DaskRows(sample, self.n_features, row_size=self.row_size)
 
     def map_lazily(self, function: Callable[[Any], Any], n_columns: int | None, dtype: Any) -> Any:
-        """Return a function of the checked rows of each partition, as a Dask array that is not computed yet.
+        """Return a function of the checked chunk of each partition, as a Dask array that is not computed yet.
 
-        The function returns an array of this dtype: one value per row, or `n_columns` values if these are
-        not None.
+        No row has weight zero. The function returns an array of this dtype: one value per row, or `n_columns`
+        values if these are not None.
         """
-        lengths = _known_lengths(self._collection)
-        partitions = Partitions(_parts(self._collection), self.n_features, self.names, lengths)
+        if self._is_weighted:
+            partitions = self._partitions()
+        else:
+            known = self.n_features, self.names, _known_lengths(self._collection)
+            partitions = Partitions(_parts(self._collection), *known)
         columns = () if n_columns is None else (n_columns,)
         none = np.zeros((0, *columns), dtype)
         tasks = partitions.apply(functools.partial(_checked_values, function=function, none=none))
+        lengths = partitions.lengths
         n_rows = [np.nan] * len(tasks) if lengths is None else lengths.tolist()
         blocks = [da.from_delayed(tasks[i], (n, *columns), dtype=dtype) for i, n in enumerate(n_rows)]
         return da.concatenate(blocks)
@@ -408,7 +414,7 @@ def _sample_rows(rows: Rows, start: int, step: int) -> tuple[Any, Any]:
 
 
 def _checked_values(rows: Rows, function: Callable[[Any], Any], none: Any) -> Any:
-    """Return a function of all rows, after checking them; `none` of no rows."""
-    values, _ = rows.take(slice(None))
-    chunk = Chunk(values, None, rows.first_row, rows.n_features, rows.names).check(allows_missing=True)
-    return none if chunk is None else function(chunk.values)
+    """Return a function of the chunk of all rows, after checking them; `none` of no rows."""
+    values, weights = rows.take(slice(None))
+    chunk = Chunk(values, weights, rows.first_row, rows.n_features, rows.names).check(allows_missing=True)
+    return none if chunk is None else function(chunk)

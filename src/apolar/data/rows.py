@@ -261,7 +261,7 @@ class Rows(ABC):
         return rows
 
     def map_lazily(self, function: Callable[[Any], Any], n_columns: int | None, dtype: Any) -> Any:
-        """Return a function of each partition of distributed rows as one Dask array, not computed yet."""
+        """Return a function of the chunk of each partition of distributed rows as one lazy Dask array."""
         raise NotImplementedError(f"{type(self).__name__} is not distributed.")
 
 

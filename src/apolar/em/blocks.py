@@ -91,7 +91,7 @@ class Block(ABC):
     def peaks(self, natural: Array) -> Any:  # noqa: ARG002
         """Return the largest logit that each component gives a row with the same missing values.
 
-        None where no value is missing: it is that at the mean.
+        And how many values each row has. None where no value is missing: the largest is that at the mean.
         """
         return None
 

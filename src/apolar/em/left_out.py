@@ -23,7 +23,7 @@ from apolar.em.blocks import Block, posteriors
 from apolar.em.problem import Problem
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
-from apolar.mixture.prior import AdaptivePrior, AddedRows, Strengths, has_volumes
+from apolar.mixture.prior import AdaptivePrior, AddedRows, Strengths, has_volumes, used_strengths
 from apolar.mixture.storage import LOG_2PI
 
 __all__ = ["LeftOut", "best_strengths", "left_out"]
@@ -63,46 +63,51 @@ class LeftOut:
         """
         n_mixtures, n_components = self.mixtures.weights.shape
         natural = self.natural.reshape(-1, self.natural.shape[-1])
-        logits, peaks = block.logits(natural), block.peaks(natural)
+        logits, known_peaks = block.logits(natural), block.peaks(natural)
         xp = namespace(logits)
         logits = xp.reshape(logits, (n_mixtures, -1, block.n_rows))
-        if peaks is None:
-            peaks = self._peaks()
+        if known_peaks is None:
+            peaks, n_observed = self._peaks(), np.full(1, float(self.mixtures.n_features))
         else:
-            peaks = np.reshape(peaks, (n_mixtures, -1, block.n_rows))[:, :n_components]
+            peaks = np.reshape(known_peaks[0], (n_mixtures, -1, block.n_rows))[:, :n_components]
+            n_observed = known_peaks[1]
         # A row of weight 2 stands for two rows, and one of them is left out.
         removed = None if block.weights is None else xp.clip(block.weights, max=1.0)[None, None, :]
         is_whole = removed is None or float(xp.min(removed)) == 1
         if (
             is_whole
-            and peaks.shape[2] == 1
+            and known_peaks is None
             and isinstance(logits, np.ndarray)
             and compiled.kernels is not None
         ):
-            return self._compiled(logits, peaks)
+            return self._compiled(logits, peaks, n_observed)
         logits = xp.asarray(logits, copy=True)
         distances = 2 * (to_device_of(np.ascontiguousarray(peaks), logits) - logits[:, :n_components, :])
         known = xp.asarray(logits, copy=True)
         responsibilities, densities = posteriors(logits)
         shares = responsibilities[:, :n_components, :]
         ones = xp.ones_like(shares[:1, :1, :1])
-        constant, slope, pull, of_all, stretch, pieces = self._deletion(ones if removed is None else removed)
+        constant, slope, pull, pieces, of_all, stretch = self._deletion(
+            ones if removed is None else removed, to_device_of(n_observed, shares)
+        )
         distances = xp.clip(distances, min=0.0)
         gains = constant - _loss(slope, pull, pieces, distances)
         # Without the component altogether, the others are left, with what they lose of a common covariance.
         is_first = shares > 0.5
         others = xp.where(is_first, xp.full_like(shares, -np.inf), known[:, :n_components, :])
-        others = xp.max(xp.concat([others, known[:, n_components:, :]], axis=1), axis=1) - densities
-        least = xp.where(is_first, others[:, None, :], xp.log1p(-xp.clip(shares, max=0.5)))
-        gains = xp.maximum(gains, least - _loss(of_all, 1.0, pieces, stretch * distances))
+        others = xp.concat([others, known[:, n_components:, :]], axis=1)
+        largest = xp.clip(xp.max(others, axis=1), min=float(np.finfo(float).min))
+        with np.errstate(divide="ignore"):  # a single component
+            others = xp.log(xp.sum(xp.exp(others - largest[:, None, :]), axis=1)) + (largest - densities)
+        others = others[:, None, :] - _loss(of_all, 1.0, pieces, stretch * distances)
+        gains = xp.maximum(gains, xp.where(is_first, others, xp.log1p(-xp.clip(shares, max=0.5))))
         return densities + xp.sum(shares * gains, axis=1), densities
 
-    def _compiled(self, logits: Array, peaks: Array) -> tuple[Array, Array]:
+    def _compiled(self, logits: Array, peaks: Array, n_features: Array) -> tuple[Array, Array]:
         """Return the densities of whole rows, by the extension."""
-        *constants, pieces = self._deletion(np.ones((1, 1, 1)))
-        coefficients = np.concatenate(constants, axis=-1)
+        coefficients = np.concatenate(self._deletion(np.ones((1, 1, 1)), n_features), axis=-1)
         shapes = ((len(logits), logits.shape[2]),) * 2
-        numbers = peaks.shape[1], logits.shape[1], float(pieces)
+        numbers = peaks.shape[1], logits.shape[1]
         known = compiled.take_step("left_out", (logits, peaks, coefficients), shapes, *numbers)
         assert known is not None
         return known[0], known[1]
@@ -119,20 +124,15 @@ class LeftOut:
         return np.asarray(self.family.log_det(covariances, self.mixtures.n_features))
 
     @property
-    def _shares(self) -> Array:
-        """The weights of all components together, shape (n_mixtures, 1); the rest is noise."""
-        return np.maximum(self.mixtures.weights.sum(axis=-1, keepdims=True), MIN_WEIGHT)
-
-    @property
     def _volumes(self) -> Array:
         """The volumes of the components, relative to their geometric mean over the rows."""
+        weights = self.mixtures.weights / self.mixtures.weights.sum(axis=1, keepdims=True)
         if not has_volumes(self.family, self.mixtures.n_features):
-            return np.ones_like(self.mixtures.weights)
-        weights = self.mixtures.weights / self._shares
+            return np.ones_like(weights)
         mean = (weights * self._log_dets).sum(axis=1, keepdims=True)
-        return np.exp((self._log_dets - mean) / self.mixtures.n_features)
+        return np.exp((self._log_dets - mean) / self.mixtures.n_features) + 0 * weights
 
-    def _deletion(self, removed: Any) -> tuple[Any, Any, Any, Any, Any, float]:
+    def _deletion(self, removed: Any, n_observed: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
         """Return what a row that is left out changes, as a function of its distance D from a component.
 
         With t = 1 - slope D, the logarithm of the weighted density of the component changes there by
@@ -142,15 +142,17 @@ class LeftOut:
         ----------
         removed : array
             The weight that is left out.
+        n_observed : array
+            The number of values of each row, or of all rows.
 
         Returns
         -------
         constant, slope, pull : array, shape (n_mixtures, n_components, n)
+        pieces : array
+            How many pieces a covariance has that rows estimate by themselves.
         of_all, stretch : array
             The slope of what all components lose, as their covariances have a part in common, and the most by
             which the distance is longer under that part.
-        pieces : float
-            How many pieces a covariance has that rows estimate by themselves.
         """
         xp, family, n_features = namespace(removed), self.family, self.mixtures.n_features
         n_components, total = self.mixtures.n_components, self.weight
@@ -159,32 +161,52 @@ class LeftOut:
             array = np.broadcast_to(np.reshape(values, (-1, 1)), self.mixtures.weights.shape)
             return to_device_of(np.array(array, dtype=float)[..., None], removed)
 
+        weights = to_device_of(np.array(self.mixtures.weights)[..., None], removed)
+        # With noise, the components have a part of the rows.
+        of_components = total * xp.sum(weights, axis=1, keepdims=True)
         of_weights = each(self.added.weights)
-        within = each(total * self._shares)
-        all_rows = within + n_components * of_weights
-        relative = self.mixtures.weights / self._shares
-        counts = to_device_of(relative[..., None], removed) * all_rows - of_weights
+        all_rows = of_components + n_components * of_weights
+        counts = weights * total * all_rows / of_components - of_weights
         counts = xp.clip(counts, min=2 * MIN_WEIGHT)
         removed = xp.minimum(removed, counts * (1 - MIN_LEFT))
         kept = counts - removed
-        held = each(self.added.rows) + (within if family.shares_covariance else counts)
-        volumes = to_device_of(
-            np.broadcast_to(self._volumes, self.mixtures.weights.shape)[..., None].copy(), removed
-        )
-        moved = each(self.added.common) * volumes * removed / within
+        is_one = family.shares_covariance or n_components == 1
+        rows, common = each(self.added.rows), each(self.added.common)
+        held = rows + (total if is_one else counts)
+        if family.shares_part and not is_one:
+            # As if the components had rows in common, as many as leave each its part of the parameters.
+            one, many, all_own = (
+                kind.n_covariance_parameters(n_components, n_features)
+                for kind in (family.tied, family, family.untied)
+            )
+            shared = counts * (all_own - many) / max(many - one, MIN_LEFT)
+            held, common = held + shared, common + shared
+        moved = common * to_device_of(self._volumes[..., None], removed) * removed / total
         widened = 1 + moved / held
         factor = held / (held - removed) * widened
-        pieces = (n_features, (n_features + 2) / 3, 1)[family.n_axes]
+        # One over how many pieces a covariance has that rows estimate by themselves.
+        by_diagonal = 3 / (n_observed + 2)
+        by_own = by_all = (1 / xp.clip(n_observed, min=1.0), by_diagonal, 1.0)[family.n_axes]
+        if family.n_axes == 2:
+            by_all = 1 + each(self.added.diagonal) * (by_diagonal - 1)
         own = removed * counts / kept
-        slope = (own + moved) / (held * widened * pieces)
-        of_all = (own if family.shares_covariance else moved) / (held * widened * pieces)
-        # What is left of the weight of the component, of those of all, and of that of all rows.
-        of_component = (kept + of_weights) / (counts + of_weights)
-        of_weight = (all_rows - removed) / all_rows * within / (within - removed) * (1 - removed / total)
-        constant = xp.log(of_component / of_weight) - 0.5 * n_features * xp.log(factor)
-        common = held if family.shares_covariance else each(self.added.common) + 0 * held
-        stretch = xp.where(common > 0, held / xp.clip(common, min=MIN_WEIGHT), xp.ones_like(held))
-        return constant, slope, (counts / kept) ** 2 / factor, of_all, stretch, pieces
+        common_slope = (own if is_one else moved) * by_all / (held * widened)
+        slope = common_slope if is_one else common_slope + own * by_own / (held * widened)
+        pieces = (own + moved) / (held * widened * slope)
+        constant = xp.log((kept + of_weights) * all_rows / ((counts + of_weights) * (all_rows - removed)))
+        constant = constant + xp.log((1 - removed / of_components) / (1 - removed / total))
+        constant = constant - 0.5 * n_observed * xp.log(factor)
+        in_common = held if is_one else common + 0 * held
+        stretch = xp.where(in_common > 0, held / xp.clip(in_common, min=MIN_WEIGHT), xp.ones_like(held))
+        shape = slope + 0 * held
+        return (
+            constant,
+            shape,
+            (counts / kept) ** 2 / factor,
+            pieces + 0 * held,
+            common_slope + 0 * held,
+            stretch,
+        )
 
     def sums(self, block: Block) -> tuple[float, float, float, float]:
         """Return weighted sums over the rows of a block, under one mixture.
@@ -277,7 +299,7 @@ def best_strengths(
         batched = prior.of_strengths(Strengths(*map(np.array, zip(*candidates, strict=True))))
         start = batch([near] * len(candidates))
         mixtures = problem.m_step(several, batched.adapted_to(family, several), start)
-        added = batched.added_rows(family, near, weight)
+        added = batched.added_rows(family, near)
         values = left_out(problem, mixtures, added, weight)
         sums = values.sum(axis=1) if row_weights is None else values @ row_weights
         known.update(zip(candidates, sums.tolist(), strict=True))
@@ -309,7 +331,10 @@ def _grids(family: Family, stats: SufficientStats) -> dict[str, tuple[float, ...
     Where rows that are repeated, or too few, leave a component without variance, it takes some of the common
     covariance: a row of which there is a copy would be the likelier, the narrower the component.
     """
+    used = used_strengths(family, stats.counts.shape[-1], stats.n_features)
     is_wide = family.smallest_variance(family.scatter(stats)) > SETTINGS.prior_floor
-    grids = {"common": ROWS if is_wide else ROWS[1:], "diagonal": DIAGONALS, "weights": ROWS}
-    used = Strengths(1, 1, 1).applied_to(family, stats.counts.shape[-1], stats.n_features)
-    return {name: grid if getattr(used, name) else (0.0,) for name, grid in grids.items()}
+    grids = Strengths(ROWS if is_wide else ROWS[1:], DIAGONALS, ROWS)
+    return {
+        name: grid if is_used else (0.0,)
+        for name, grid, is_used in zip(Strengths._fields, grids, used, strict=True)
+    }

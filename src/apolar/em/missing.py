@@ -293,14 +293,15 @@ class AlignedBlock(IncompleteBlock):
         """Return the logarithms of weighted densities of what is observed."""
         return np.asarray(self.inner.logits(self._expand(natural)))
 
-    def peaks(self, natural: Array) -> Array:
-        """Return the largest weighted log-density that rows with the same missing values have."""
+    def peaks(self, natural: Array) -> tuple[Array, Array]:
+        """Return the largest logits of rows with the same missing values, and how many are observed."""
         linear, quadratics = self._parts(natural)
         each = -0.25 * linear**2 / quadratics
         columns = slice(1 + self.n_features, 1 + self.n_features + len(self.incomplete))
         of_missing = self._expand(natural)[:, columns]
         peaks = natural[:, :1] + each.sum(axis=1, keepdims=True)
-        return np.asarray(peaks + (of_missing - each[:, self.incomplete]) @ self.missing.T)
+        peaks = peaks + (of_missing - each[:, self.incomplete]) @ self.missing.T
+        return peaks, self.n_features - self.missing.sum(axis=1)
 
     def posteriors(self, natural: Array, what: str) -> Any:
         """Return what one mixture says about each row."""
@@ -345,9 +346,9 @@ class PatternBlock(IncompleteBlock):
             first, second = first @ self._mixing, self._mixing.T @ second @ self._mixing
         return np.concatenate([counts[:, None], first, triangle(second)], axis=1), log_likelihood
 
-    def peaks(self, natural: Array) -> Array:
-        """Return the largest weighted log-density that rows with the same missing values have."""
-        peaks = np.empty((len(natural), self.n_rows))
+    def peaks(self, natural: Array) -> tuple[Array, Array]:
+        """Return the largest logits of rows with the same missing values, and how many are observed."""
+        peaks, n_observed = np.empty((len(natural), self.n_rows)), np.empty(self.n_rows)
         for part, given in self._parts(natural):
             marginal = given.marginal
             # Missing columns have no precision, and no part in the density.
@@ -355,7 +356,8 @@ class PatternBlock(IncompleteBlock):
             means = np.linalg.solve(marginal.precisions + unit, marginal.linear[..., None])[..., 0]
             largest = marginal.constants + 0.5 * (means * marginal.linear).sum(axis=-1)
             peaks[:, part.positions] = part.by_row(largest).T
-        return peaks
+            n_observed[part.positions] = part.by_row(self.n_features - part.missing.sum(axis=1))
+        return peaks, n_observed
 
     def logits(self, natural: Array) -> Array:
         """Return the logarithms of weighted densities of what is observed."""

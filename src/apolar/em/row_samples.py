@@ -108,7 +108,10 @@ class RowSamples(ABC):
             keys = values @ factors
         else:
             # Column by column: the rounding of a product of matrices depends on the place of a row.
-            keys = sum((np.nan_to_num(column) * factor for column, factor in zip(values.T, factors, strict=True)), 0.0)
+            keys = sum(
+                (np.nan_to_num(column) * factor for column, factor in zip(values.T, factors, strict=True)),
+                0.0,
+            )
         _, first, groups = np.unique(keys, return_index=True, return_inverse=True)
         chosen = np.random.default_rng(0).permutation(len(first))[:n_rows]
         # Rows far from all others may be a component, which a sample without them would not show.

@@ -328,7 +328,7 @@ class EMRun:
         if not isinstance(self.free_prior, AdaptivePrior) or self.best.stats is None:
             return None
         prior = self.free_prior.of_strengths(self.strengths)
-        added = prior.added_rows(rows.family, parameters, self.problem.weight)
+        added = prior.added_rows(rows.family, parameters)
         (values,) = left_out(rows, parameters[None], added, self.problem.weight)
         weights = rows.row_weights()
         return values if weights is None else values * weights

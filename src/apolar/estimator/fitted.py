@@ -272,7 +272,9 @@ class FittedState:
             n_columns = n_components if what == "probabilities" else None
             dtype = np.int64 if what == "labels" else np.float64
             return rows.map_lazily(
-                lambda values: self.answer(ArrayRows(values), what, left_out=left_out), n_columns, dtype
+                lambda chunk: self.answer(ArrayRows(chunk.values, chunk.weights), what, left_out=left_out),
+                n_columns,
+                dtype,
             )
         blocks, natural = self.blocks, self.natural
         blocks = blocks if left_out is None else replace(blocks, n_fused=0)
@@ -326,12 +328,11 @@ class FittedState:
 
     def left_out(self, prior: Prior | None) -> LeftOut:
         """Return the mixture as one that is fitted, under a prior, to all rows of the fit but one."""
-        if self.n_samples_seen is None or not self.n_samples_seen > 1:
-            raise ValueError("This mixture was not fitted to rows, of which one could be left out.")
+        assert self.n_samples_seen is not None
         mixture, added, weight = self.whitened[1][None], AddedRows(), self.n_samples_seen
         if prior is not None:
             known = prior.of_strengths(self.shrinkage)
-            added = known.added_rows(self.family, self.parameters, weight)
+            added = known.added_rows(self.family, self.parameters)
         return LeftOut(self.family, mixture, self.natural[None], added, weight)
 
     def with_likelihood(self, rows: Rows, prior: Prior | None, n_threads: int) -> FittedState:

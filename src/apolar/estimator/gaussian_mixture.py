@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
+from collections.abc import Sequence
 from typing import Any, Self, overload
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from apolar._core.arrays import Array
 from apolar._core.checks import CovarianceType, PriorName, StartName
+from apolar._core.constants import MIN_WEIGHT
 from apolar._core.namespaces import namespace
 from apolar._core.threads import one_blas_thread
 from apolar.estimator import marginals
@@ -443,6 +445,15 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         True
         """
         state, prior = FittedState.of(self), check_parameters(self)[1]
+        if state.loo is None:
+            raise ValueError(
+                "This mixture was not fitted to rows of which one could be left out: call fit(X) first, with "
+                "all rows."
+            )
+        if sample_weight is not None:
+            # Rows of weight zero would not be answered for.
+            weights = np.asarray(sample_weight) if isinstance(sample_weight, Sequence) else sample_weight
+            sample_weight = weights + (weights == 0) * MIN_WEIGHT
         rows = open_input(self, X, sample_weight)
         return state.answer(rows, "densities", self.n_threads, left_out=state.left_out(prior))
 

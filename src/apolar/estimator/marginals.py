@@ -76,7 +76,7 @@ def _map_rows(
     axis : int, default=0
     """
     if rows.is_distributed:
-        return rows.map_lazily(function, n_columns, dtype)
+        return rows.map_lazily(lambda chunk: function(chunk.values), n_columns, dtype)
     of_chunk = on_checked(lambda block, _: function(block), allows_missing=True)
     chunk_rows = functools.partial(Rows.chunk_rows, n_working=n_working)
     with one_blas_thread():

@@ -34,6 +34,7 @@ __all__ = [
     "evidence_of_strengths",
     "has_volumes",
     "log_evidence",
+    "used_strengths",
 ]
 
 # The largest fraction of a covariance that its diagonal replaces.
@@ -60,14 +61,9 @@ class Strengths(NamedTuple):
     diagonal: Any = 0.0
     weights: Any = 0.0
 
-    def applied_to(self, family: Family, n_components: int, n_features: int) -> Strengths:
-        """Return the strengths with zero in place of those that have nothing to shrink."""
-        has_several = n_components > 1
-        return Strengths(
-            self.common if has_several and not family.shared else 0 * self.common,
-            self.diagonal if family.n_axes == 2 and n_features > 1 else 0 * self.diagonal,
-            self.weights if has_several else 0 * self.weights,
-        )
+    def where(self, used: Strengths) -> Strengths:
+        """Return the strengths with zero in place of those that are not used."""
+        return Strengths(*(each if is_used else 0 * each for each, is_used in zip(self, used, strict=True)))
 
 
 class AddedRows(NamedTuple):
@@ -81,11 +77,14 @@ class AddedRows(NamedTuple):
         How many of these follow the rows of all components.
     weights : float or ndarray, shape (n_mixtures,)
         To its weight.
+    diagonal : float or ndarray, shape (n_mixtures,)
+        The fraction of the common covariance that its diagonal replaces.
     """
 
     rows: Any = 0.0
     common: Any = 0.0
     weights: Any = 0.0
+    diagonal: Any = 0.0
 
 
 @dataclass(frozen=True)
@@ -161,8 +160,8 @@ class Prior:
         """The conjugate prior, which does not adapt."""
         return self
 
-    def added_rows(self, family: Family, mixtures: Parameters, weight: float) -> AddedRows:  # noqa: ARG002
-        """Return how many rows the prior adds to each component, where all rows have that weight."""
+    def added_rows(self, family: Family, mixtures: Parameters) -> AddedRows:
+        """Return how many rows the prior adds to each component."""
         terms = self.terms(family, mixtures.n_components, mixtures.n_features)
         unit = float(family.divisor(np.ones(()), mixtures.n_features))
         return AddedRows((float(np.max(terms.divisor)) + terms.mean_divisor) / unit)
@@ -189,9 +188,7 @@ class AdaptivePrior(Prior):
 
     def shrinks(self, family: Family, n_components: int, n_features: int) -> bool:
         """Return whether `adapted_to` gives a `Shrinkage`: if there is something to shrink towards."""
-        has_diagonal = family.n_axes == 2 and n_features > 1
-        has_one = family.shares_covariance or n_components == 1
-        return (has_one and has_diagonal) or (not family.shared and n_components > 1)
+        return any(used_strengths(family, n_components, n_features))
 
     def adapted_to(self, family: Family, stats: SufficientStats) -> Prior:
         """Return the prior for components of these sufficient statistics.
@@ -207,13 +204,14 @@ class AdaptivePrior(Prior):
         prior : Prior
         """
         n_components, n_features = stats.first.shape[-2:]
-        if not self.shrinks(family, n_components, n_features):
+        used = used_strengths(family, n_components, n_features)
+        if not any(used):
             return self.conjugate
         conjugate, strengths = self.terms(family, n_components, n_features), self.strengths
         if strengths is None:
             per_column = family.untied.n_covariance_parameters(1, n_features) / n_features
             strengths = Strengths(SETTINGS.search_strength * per_column)
-        strengths = strengths.applied_to(family, n_components, n_features)
+        strengths = strengths.where(used)
         if family.shares_covariance or n_components == 1:
             # Rows of the diagonal of the one covariance.
             total = stats.counts.sum(axis=-1)
@@ -249,18 +247,17 @@ class AdaptivePrior(Prior):
         """The conjugate prior, which does not adapt."""
         return Prior(self.shrinkage, self.dof, self.scale).with_noise(self.noise)
 
-    def added_rows(self, family: Family, mixtures: Parameters, weight: float) -> AddedRows:
-        """Return how many rows the prior adds to each component, where all rows have that weight."""
-        n_components, n_features = mixtures.n_components, mixtures.n_features
-        if self.strengths is None or not self.shrinks(family, n_components, n_features):
-            return self.conjugate.added_rows(family, mixtures, weight)
-        strengths = self.strengths.applied_to(family, n_components, n_features)
+    def added_rows(self, family: Family, mixtures: Parameters) -> AddedRows:
+        """Return how many rows the prior adds to each component."""
+        n_components = mixtures.n_components
+        used = used_strengths(family, n_components, mixtures.n_features)
+        if self.strengths is None or not any(used):
+            return self.conjugate.added_rows(family, mixtures)
+        common, diagonal, weights = self.strengths.where(used)
         if family.shares_covariance or n_components == 1:
-            fraction = np.minimum(strengths.diagonal, MAX_DIAGONAL)
-            total = weight * mixtures.weights.sum(axis=-1)
-            return AddedRows(fraction / (1 - fraction) * total, 0.0, strengths.weights)
-        common = (1 - np.asarray(strengths.diagonal)) * strengths.common
-        return AddedRows(strengths.common, common, strengths.weights)
+            # The one covariance is the common one.
+            common, diagonal = 0.0, np.minimum(diagonal, MAX_DIAGONAL)
+        return AddedRows(common, common, weights, diagonal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,6 +299,14 @@ class Shrinkage(Prior):
         floor = SETTINGS.prior_floor * self.family.identity(self.n_features)
         scatter = unit * (self.family.each(self.rows) * self.target + floor)
         return PriorTerms(self.shrinkage, scatter, unit * self.rows, 0.0, self.strengths.weights)
+
+
+def used_strengths(family: Family, n_components: int, n_features: int) -> Strengths:
+    """Return which strengths the covariances of a family are shrunk by, as booleans."""
+    has_common = not family.shared and n_components > 1
+    has_one = family.shares_covariance or n_components == 1
+    has_diagonal = family.n_axes == 2 and n_features > 1 and (has_common or has_one)
+    return Strengths(has_common, has_diagonal, n_components > 1 and (has_common or has_diagonal))
 
 
 PRIORS: dict[str, type[Prior]] = {"Prior": Prior}

@@ -1,0 +1,199 @@
+"""The likelihood of rows left out: against fits without each row, in every computation, what it chooses."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from apolar._core import compiled
+from apolar.data import open_rows
+from apolar.em.left_out import left_out
+from apolar.em.problem import Problem
+from apolar.em.result import Fit
+from apolar.em.run import Stop, run
+from apolar.estimator.fitted import FittedState
+from apolar.mixture.families import FAMILIES
+from apolar.mixture.parameters import MixtureParameters, batch
+from apolar.mixture.prior import AdaptivePrior, AddedRows, Strengths
+from em_steps import problem_of
+from kernel_sums import needs_kernels
+from mixtures import FAMILY_NAMES, each_family, pairs
+
+# Of every family, and with axes that are far from equal.
+ALIKE = np.stack([np.diag([1.0, 0.5, 2.0])] * 3)
+# Rows of weight 1 or more stand for several, of which one is left out.
+W = np.random.default_rng(1).choice([0.4, 1.0, 2.5], 40)
+
+
+def clusters(spread, n_rows, roots=ALIKE):
+    """Return rows of clusters at the corners of a triangle, and their labels."""
+    rng, labels = np.random.default_rng(0), np.arange(n_rows) % 3
+    corners = spread * np.array([[0.0, 0, 0], [3, 0, 1], [0, 3, -1]])
+    means = np.pad(corners, ((0, 0), (0, roots.shape[-1] - 3)))
+    rows = rng.standard_normal((n_rows, roots.shape[-1]))
+    return means[labels] + np.einsum("nij,nj->ni", roots[labels], rows), labels
+
+
+def fitted(X, labels, name, prior, weights=None, gain=1e-9):
+    """Return a problem, and the optimum near the clusters of some labels."""
+    data = Problem(open_rows(X, weights), FAMILIES[name])
+    start = data.m_step(data.hard_stats(labels, labels.max() + 1), None)
+    return data, run(data, [Fit(start, "")], prior, Stop(2000, gain=gain))[0]
+
+
+def refitted(data, fit, prior, i):
+    """Return the log-density of a row after plain EM, from a fit, without it or without one of its copies."""
+    rows, weights = data.fetch()
+    weights = np.ones(len(rows)) if weights is None else weights.copy()
+    weights[i] -= min(weights[i], 1.0)
+    others = data.replace(rows=open_rows(rows[weights > 0], weights[weights > 0]))
+    prior, now, change = prior.of_strengths(fit.strengths), fit.parameters, np.inf
+    while change > 1e-6:
+        stats, before = others.e_step(now[None])[0][0], now
+        now = others.m_step(stats, prior, now)
+        change = np.abs(now.means - before.means).max()
+    return data.row_responsibilities(now)[1][i]
+
+
+# The closed form knows how far a row is, not in which direction: for variances of axes, the squares of the
+# row along them are those of a random one, and the two differ by a tenth. Where clusters overlap, other rows
+# also change their component without the row, which makes optimism larger.
+@pytest.mark.parametrize(("spread", "tolerance"), [(4.0, 0.1), (1.6, 0.2)])
+@each_family
+def test_the_optimism_is_that_of_fits_without_each_row(name, spread, tolerance):
+    prior = AdaptivePrior(strengths=Strengths(4.0, 0.5, 4.0))
+    data, fit = fitted(*clusters(spread, 120), name, prior)
+    seen = data.row_responsibilities(fit.parameters)[1]
+    wanted = seen - [refitted(data, fit, prior, i) for i in range(120)]
+    assert (seen - fit.left_out).sum() == pytest.approx(wanted.sum(), rel=tolerance)
+    assert np.corrcoef(seen - fit.left_out, wanted)[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("weights", [None, W])
+@pytest.mark.parametrize(("name", "columns"), [("full", 3), ("tied", 3), ("spherical", 1), ("diag", 1)])
+@pytest.mark.parametrize("n_components", [1, 3])
+def test_it_is_exactly_that_where_components_are_certain(name, columns, n_components, weights):
+    # Far apart, and with a covariance of which one row shows all that it knows.
+    X, labels = clusters(100.0, 40)
+    prior, labels = AdaptivePrior(strengths=Strengths()), labels % n_components
+    data, fit = fitted(
+        X[:, :columns] if columns > 1 else X.sum(axis=1)[:, None], labels, name, prior, weights
+    )
+    chosen = np.arange(0, 40, 3)
+    wanted = [refitted(data, fit, prior, i) for i in chosen]
+    # Between balls that share a covariance, that has moved by the rows of all.
+    added = prior.added_rows(data.family, fit.parameters)
+    (values,) = left_out(data, fit.parameters[None], added)
+    # The prior adds a thousandth of a row.
+    np.testing.assert_allclose(values[chosen], wanted, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "strengths", "other", "of_other"),
+    [
+        ("tied", Strengths(0.0, 1.0), "tied_diag", Strengths()),
+        ("full", Strengths(1e5, 1.0, 4.0), "diag", Strengths(1e5, 0.0, 4.0)),
+        ("spherical", Strengths(1e5), "tied_spherical", Strengths()),
+    ],
+)
+def test_what_the_prior_shares_costs_what_a_family_that_shares_it_costs(name, strengths, other, of_other):
+    known = (name, strengths), (other, of_other)
+    fits = [fitted(*clusters(4.0, 200), kind, AdaptivePrior(strengths=each))[1] for kind, each in known]
+    # Strengths are finite, and the largest fraction of a diagonal is 0.999.
+    assert fits[0].optimism == pytest.approx(fits[1].optimism, rel=0.02)
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILY_NAMES if FAMILIES[name].shares_part])
+def test_what_one_component_shares_is_its_own(name):
+    X, labels = clusters(1.0, 40)
+    totals = []
+    for kind in (name, FAMILIES[name].untied.name):
+        data, fit = fitted(X, 0 * labels, kind, None)
+        (values,) = left_out(data, fit.parameters[None], AddedRows())
+        totals.append(values.sum() + data.whitening.log_det * len(X))
+    assert totals[0] == pytest.approx(totals[1], abs=1e-6)
+
+
+def test_a_component_of_two_rows_and_a_far_row_are_punished():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.standard_normal((80, 2)), [[2.5, 2.5], [2.5, 2.6], [0.0, 40.0]]])
+    prior, labels = AdaptivePrior(strengths=Strengths()), np.repeat([0, 1, 2], [80, 2, 1])
+    data, fit = fitted(X, labels, "full", prior)
+    _, of_two = fitted(X, np.where(labels == 1, 0, labels), "full", prior)
+    assert fit.log_likelihood > of_two.log_likelihood + 5
+    assert fit.score < of_two.score
+    # What is left of their component is a row, far from each of the two; the far one has none left, and has
+    # its density under the others.
+    shares, seen = data.row_responsibilities(fit.parameters)
+    assert np.all(fit.left_out[80:82] < seen[80:82] - 3)
+    assert shares.argmax(axis=0)[-1] not in shares.argmax(axis=0)[:-1]
+    (values,) = data.exact.map_blocks(lambda block: block.logits(data.natural(fit.parameters)).copy())
+    assert fit.left_out[-1] == pytest.approx(np.sort(values[:, -1])[-2], rel=1e-6)
+
+
+def strengths_of(X, labels, name="full"):
+    return fitted(X, labels, name, AdaptivePrior(), gain=1e-3)[1].strengths
+
+
+def test_strengths_are_those_that_the_rows_need():
+    rng = np.random.default_rng(0)
+    turned = np.stack([np.linalg.qr(rng.standard_normal((3, 3)))[0] * [3.0, 1.0, 0.05] for _ in range(3)])
+    assert strengths_of(*clusters(4.0, 1500, turned)).common == 0
+    balls = strengths_of(*clusters(2.0, 150, np.stack([np.eye(3)] * 3)))
+    assert balls.common >= 256
+    assert balls.weights >= 256
+    # Two thirds, a quarter and a twelfth of the rows.
+    X, labels = clusters(4.0, 450, np.stack([np.eye(3)] * 3))
+    kept = np.isin(np.arange(450) % 24, [0, 1, 3, 4, 6, 7, 9, 10, 12, 15, 18, 21, 2])
+    assert strengths_of(X[kept], labels[kept]).weights < 256
+    for kind in ("full", "tied"):
+        wide = strengths_of(*clusters(2.0, 20, np.stack([np.eye(25)] * 3)), kind)
+        assert wide.diagonal >= 0.5
+
+
+@needs_kernels
+@pytest.mark.parametrize(("name", "kind"), pairs(FAMILY_NAMES, ["plain", "noise", "rounding"]))
+def test_the_extension_computes_what_numpy_does(name, kind, monkeypatch):
+    added = AddedRows(np.array([0.0, 4.0]), np.array([0.0, 4.0]), np.array([0.0, 30.0]), 0.3)
+
+    def both():
+        data, start = problem_of(name, kind)
+        # Of the other, rows are far from all components, and most without the one that is nearest.
+        mixtures = start, replace(start, means=start.means + 3, covariances=0.03 * start.covariances)
+        each = [AddedRows(*(np.ravel(part)[i % np.size(part)] for part in added)) for i in range(2)]
+        alone = [left_out(data, one[None], rows)[0] for one, rows in zip(mixtures, each, strict=True)]
+        return left_out(data, batch(mixtures), added), alone
+
+    ours, ours_alone = both()
+    monkeypatch.setattr(compiled, "kernels", None)
+    expected, alone = both()
+    # The extension leaves out the changes of components whose share of a row is below 1e-8.
+    np.testing.assert_allclose(ours, expected, rtol=1e-11, atol=1e-6)
+    np.testing.assert_allclose(ours, ours_alone, rtol=1e-13)
+    np.testing.assert_allclose(expected, alone, rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["full", "diag", "spherical"])
+def test_a_row_with_missing_values_is_one_of_its_columns(name):
+    rng, kind = np.random.default_rng(0), FAMILIES[name]
+    roots = np.eye(3) + 0.3 * rng.standard_normal((3, 3, 3))
+    matrices = roots @ roots.transpose(0, 2, 1)
+    whole = {"full": matrices, "diag": np.diagonal(matrices, 0, 1, 2), "spherical": matrices[:, 0, 0]}[name]
+    means, X = 3 * rng.standard_normal((3, 3)), clusters(1.5, 30)[0]
+
+    def values(X, columns):
+        covariances = whole
+        for axis in range(kind.n_axes):
+            covariances = np.take(covariances, columns, axis=1 + axis)
+        mixture = MixtureParameters(np.array([0.5, 0.3, 0.2]), means[:, columns], covariances)
+        state = FittedState(kind, mixture, n_samples_seen=50.0)
+        return state.answer(open_rows(X), "densities", left_out=state.left_out(None))
+
+    incomplete, seen = X.copy(), ([0, 2], [1], [0, 1, 2])
+    incomplete[:10, 1] = incomplete[10:20, ::2] = np.nan
+    ours = values(incomplete, seen[2])
+    for columns, part in zip(seen, np.split(np.arange(30), 3), strict=True):
+        np.testing.assert_allclose(ours[part], values(X[part][:, columns], columns), rtol=1e-9)
+    incomplete[:] = np.nan
+    # A row of which nothing is known is likely anyway, up to what it tells of weights.
+    np.testing.assert_allclose(values(incomplete, seen[2]), 0, atol=1.5 * 2 / 50)
