@@ -3,8 +3,8 @@ Model choice: how many kinds of olive oil
 =========================================
 
 Eight fatty acids of 572 Italian olive oils, from three areas and nine regions.
-:func:`apolar.select` compares fourteen families and a range of numbers by BIC, AIC, ICL or
-evidence.
+:func:`apolar.select` compares fourteen families and a range of numbers by BIC, AIC, ICL,
+evidence or rows left out.
 """
 
 import matplotlib.pyplot as plt

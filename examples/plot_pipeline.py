@@ -28,8 +28,8 @@ print(f"adjusted Rand index with the growers: {agreement:.3f}")
 
 # %%
 # The mixture alone, without a projection, is at least as good: its covariances are shrunk
-# towards a common one, as strongly as the rows suggest (see :doc:`/evidence`). It warns, all
-# the same, that 178 rows are few for so many parameters, and says what to do.
+# towards a common one, as strongly as predicts rows left out best (see :doc:`/evidence`). It
+# warns, all the same, that 178 rows are few for so many parameters, and says what to do.
 
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always", apolar.ApolarWarning)
@@ -38,7 +38,7 @@ for warning in caught:
     print(f"{warning.category.__name__}: {warning.message}")
 agreement = apolar.scores.adjusted_rand_index(wine.target, alone.predict(wine.data))
 print(f"adjusted Rand index, from all thirteen columns: {agreement:.3f}")
-print(f"rows that the common covariance counts for: {alone.shrinkage_:.0f}")
+print(f"rows that the common covariance counts for: {alone.shrinkage_.common:.0f}")
 
 # %%
 # Known growers are above the diagonal, found clusters below it, with the ellipses of the

@@ -23,9 +23,9 @@ _STARTS = {
     "mbhc": ("fraley1998",),
     "emem": ("biernacki2003",),
 }
-# By whether covariances were shrunk towards a common one, as with the default prior.
+# By whether the prior shrinks as strongly as rows left out say, as the default prior does.
 _PRIORS = {
-    True: ("haff1980", "greene1989", "friedman1989", "corduneanu2001", "ohagan1995"),
+    True: ("greene1989", "friedman1989", "hoffbeck1996", "stone1974", "bozdogan1994"),
     False: ("fraley2007",),
 }
 NOISE_KEYS = ["banfield1993", "byers1998"]
@@ -36,7 +36,12 @@ _METHODS = {
     "rows": ("sherman2020",),
 }
 _CONSTRAINTS = {"orthogonal": ("chen2009", "cardoso1996")}
-_CRITERIA = {"bic": ("schwarz1978", "kass1995"), "icl": ("biernacki2000",), "evidence": ("kass1995",)}
+_CRITERIA = {
+    "bic": ("schwarz1978", "kass1995"),
+    "icl": ("biernacki2000",),
+    "evidence": ("kass1995", "corduneanu2001"),
+    "loo": ("stone1974", "rad2020"),
+}
 
 
 def citation(*results: Any) -> str:
@@ -75,11 +80,10 @@ def _keys(result: Any) -> list[str]:
             raise ValueError("This mixture is not fitted: fit it, then ask what to cite.")
         keys = [key for name, cited in _STARTS.items() if name in result.start_ for key in cited]
         keys += NOISE_KEYS if result.noise_box_ is not None else []
-        # There is none with `reg_covar` in its place. The strength is zero with the default prior too, where
-        # it is the conjugate one: of components that share a covariance, and of rows with long tails. Models
-        # from files of earlier versions do not have it.
-        has_prior = check_parameters(result)[1] is not None
-        keys += _PRIORS[any(getattr(result, "shrinkage_", ()))] if has_prior else ()
+        # There is none with `reg_covar` in its place.
+        family, prior = check_parameters(result)
+        shape = int(result.n_components), result.n_features_in_
+        keys += _PRIORS[prior.shrinks(family, *shape)] if prior is not None else ()
         return [*keys, "nocedal2006"]
     if isinstance(result, SphericalMixture):
         start = {"spherical": ["hsu2013"], "diag": ["anderson1956"]}.get(result.covariance_type, [])

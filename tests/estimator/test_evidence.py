@@ -7,7 +7,6 @@ from sklearn.datasets import load_wine
 import apolar
 from apolar import GaussianMixture
 from apolar.mixture.families import family
-from apolar.mixture.prior import shrinkage_terms
 from estimator.clusters import example, fitted
 from mixtures import FAMILY_NAMES, pairs
 
@@ -32,18 +31,6 @@ def test_one_component_has_the_evidence_of_its_family_without_sharing(name):
     model = GaussianMixture(1, covariance_type=name, prior=None).fit(X)
     # A weak prior keeps the covariances of families that share a part from vanishing.
     assert model.evidence_ == pytest.approx(alone.evidence_, abs=1.0)
-
-
-@pytest.mark.parametrize("name", ["full", "diag", "spherical"])
-def test_the_default_prior_leaves_an_unbiased_estimate_at_its_target(name):
-    # The rows have the target as their covariance, with n - 1 in the divisor: so has the estimate.
-    kind, n_rows = family(name), 8.0
-    target = {"full": np.diag([4.0, 1, 9]), "diag": np.array([4.0, 1, 9]), "spherical": np.array(4.0)}[name]
-    terms = shrinkage_terms(kind, target[None], np.array([5.0]), 3)
-    rows, unit = (n_rows - 1) * target, float(kind.divisor(np.ones(()), 3))
-    estimate = (unit * rows + terms.scatter[0]) / (unit * n_rows + np.ravel(terms.divisor)[0])
-    # The prior also has a thousandth of a row of unit variance.
-    np.testing.assert_allclose(estimate, target, atol=2e-4)
 
 
 @pytest.mark.parametrize(

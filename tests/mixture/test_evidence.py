@@ -101,4 +101,4 @@ def test_a_result_has_the_evidence_of_its_mixture_wherever_it_ends(name, max_ite
     parameters = result.parameters[None]
     # The same sums in another order.
     expected = log_evidence(data.family, parameters, *data.e_step(parameters))[0]
-    assert result.evidence == pytest.approx(expected, rel=1e-10)
+    assert evidence_of(data, result) == pytest.approx(expected, rel=1e-10)

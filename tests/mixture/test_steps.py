@@ -112,7 +112,7 @@ def test_shrinkage_and_evidence(name, n_features):
     for each in (stats, stats[0]):
         terms = conjugate_terms(family, 3, n_features)
         (target,) = assert_both(lambda each=each, terms=terms: [common_covariance(family, each, terms)])
-        assert_both(lambda each=each, target=target: evidence_of_strengths(family, each, target))
+        assert_both(lambda each=each, target=target: [evidence_of_strengths(family, each, target)])
     parameters = family.m_step(stats, AdaptivePrior())
     assert_both(lambda: [log_evidence(family, parameters, stats, np.zeros(3))])
 

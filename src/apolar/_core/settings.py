@@ -88,9 +88,7 @@ class Settings:
     moment_products: float = 1e11
 
     # --- warnings (benchmarks/generalise) ---
-    # Two optima disagree if what they are compared by differs by less than the first of these, per row, and
-    # the adjusted Rand index between their partitions is below the second.
-    nearly_equal: float = 0.15
+    # Two optima disagree if the adjusted Rand index between their partitions is below this.
     different: float = 0.5
 
     # --- streams ---
@@ -174,7 +172,7 @@ class Settings:
     # two values of which each is in half of the rows.
     max_rounding: float = 1 / 3
 
-    # --- the prior and the M-steps (benchmarks/evidence, benchmarks/generalise) ---
+    # --- the prior and the M-steps (benchmarks/left_out, benchmarks/generalise) ---
     # The scale of the default prior of matrices, relative to that of the other covariances.
     full_prior_scale: float = 0.01
     # The least strength at which the evidence is computed, in rows per component; and, before strengths are

@@ -59,7 +59,7 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
         then not used [bensmail1996]. False: each class has a mixture of its own, and "tied" is shared only
         within a class. None: what predicts better; False if `n_components` or another criterion is given.
         Where the classes have too few rows for a family, they share more, with a warning.
-    criterion : {"brier_score", "bic", "aic", "icl", "evidence"}, default="brier_score"
+    criterion : {"brier_score", "bic", "aic", "icl", "evidence", "loo"}, default="brier_score"
         What is lowest for the choice. "brier_score": the mean squared error of the predicted probabilities of
         rows that are left out [brier1950]; of the mixtures of a class with up to one component, up to two and
         so on, those of the lowest BIC are compared by it. Others: how mixtures of a class are compared, see

@@ -248,10 +248,13 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
     show_grid(fixed, means)
     fit = analysis.likelihood
     bic = f"BIC {fit.criteria['bic']:.2f} (lower is better), {fit.n_parameters} parameters"
+    per_row = fit.log_left_out / fit.n_samples
+    new_row = f"Expected log-likelihood of a new row: {per_row:.4g}." if per_row == per_row else ""
     say(
         "Means ± standard deviations within the cluster.",
         "" if analysis.truth is None else agreement(analysis),
         f"{bic}; best start: {model.start_}.",
+        new_row,
         outlying,
         *(f"Warning: {message}" for message in _warnings_of(analysis)),
         *(f"{name + ':':10}{path}" for name, path in written.items()),

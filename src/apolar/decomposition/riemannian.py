@@ -57,7 +57,7 @@ class ManifoldPoint:
         # The derivative by conj(v_i), doubled: its real and imaginary parts are the Euclidean gradient.
         pulls = (self.inner ** (self.order - 1) * weights) @ self.vectors - self.contracted
         by_vector = self.order * weights[:, None] * pulls
-        self.by_unit = _packed(by_vector) if self.is_complex else by_vector
+        self.by_unit = _pack(by_vector) if self.is_complex else by_vector
         # Of each sphere, an orthonormal basis of what is orthogonal to the unit vector.
         across = np.linalg.qr(units[:, :, None], mode="complete")[0][:, :, 1:]
         self.tangents = block_diag(np.eye(len(units)), *across)
@@ -76,7 +76,7 @@ class ManifoldPoint:
             return cls(tensor, weights.real.astype(float), points)
         # Phases of weights are moved into the vectors.
         turned = points * np.exp(1j * np.angle(weights) / tensor.order)[:, None]
-        return cls(tensor, np.abs(weights), _packed(turned))
+        return cls(tensor, np.abs(weights), _pack(turned))
 
     @cached_property
     def hessian(self) -> Array:
@@ -109,8 +109,8 @@ class ManifoldPoint:
         vv = linear + antilinear
         if self.is_complex:
             # Columns: the images of real directions, and of imaginary ones.
-            vv = _packed(np.concatenate([vv, 1j * (linear - antilinear)], axis=3))
-            vw = _packed(vw)
+            vv = _pack(np.concatenate([vv, 1j * (linear - antilinear)], axis=3))
+            vw = _pack(vw)
         n = self.units.size
         # The curvature of the spheres is Weingarten's term.
         vv = vv.reshape(n, n) - np.diag(np.repeat(normal, self.units.shape[1]))
@@ -133,7 +133,7 @@ class ManifoldPoint:
         return ManifoldPoint(self.tensor, self.weights + by_weight, units)
 
 
-def _packed(vectors: Array) -> Array:
+def _pack(vectors: Array) -> Array:
     """Return the real and imaginary parts of vectors side by side."""
     return np.concatenate([vectors.real, vectors.imag], axis=1)
 

@@ -52,7 +52,7 @@ def climb(run: EMRun, tol: float, checked_on: Problem | None) -> Fit:
         return run.result()
     # A prior that is still to be adapted to the end of the run need not be converged under.
     prior, n_components = run.free_prior, start.parameters.n_components
-    adapts = prior is not None and prior.shrinks(run.problem.family, n_components)
+    adapts = prior is not None and prior.shrinks(run.problem.family, n_components, run.problem.n_features)
     is_fresh = start.status is FitStatus.NOT_RUN
     is_rough = adapts and is_fresh and start.strengths is None and tol < SETTINGS.rough_tolerance
     first_tol = SETTINGS.rough_tolerance if is_rough else tol

@@ -135,9 +135,10 @@ class LocalCoordinates:
         if self.has_noise:
             weights = np.append(weights, noise_weights(weights))
             counts = np.append(counts, max(self.weight - float(counts.sum()), 0.0))
-        terms = self.family.prior_terms(prior, r, self.centre.n_features)
         by_weight = counts - weights * counts.sum()
-        by_weight[:r] += terms.rows * (1 - r * weights[:r] / weights[:r].sum())
+        terms = self.family.prior_terms(prior, r, self.centre.n_features)
+        # The prior is one of the weights relative to each other, whatever that of the noise is.
+        by_weight[:r] += terms.rows * (1 - r * parameters.weights / parameters.weights.sum())
         where = self._root, self._changes(tangent)[2], parameters
         by_mean, by_covariance = sharing.gradients(self.family, *where, stats, prior)
         parts = by_weight[:r], by_mean.ravel(), by_covariance.ravel(), by_weight[r:]

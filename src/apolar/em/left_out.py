@@ -8,6 +8,7 @@ A component of few rows needs no rule of its own: a row that is left out is far 
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +18,12 @@ from apolar._core import compiled
 from apolar._core.arrays import Array
 from apolar._core.constants import MIN_LEFT, MIN_WEIGHT
 from apolar._core.namespaces import namespace, to_device_of, to_numpy
+from apolar._core.settings import SETTINGS
 from apolar.em.blocks import Block, posteriors
 from apolar.em.problem import Problem
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
-from apolar.mixture.prior import AdaptivePrior, AddedRows, Strengths
+from apolar.mixture.prior import AdaptivePrior, AddedRows, Strengths, has_volumes, used_strengths
 from apolar.mixture.storage import LOG_2PI
 
 __all__ = ["LeftOut", "best_strengths", "left_out"]
@@ -84,22 +86,21 @@ class LeftOut:
         known = xp.asarray(logits, copy=True)
         responsibilities, densities = posteriors(logits)
         shares = responsibilities[:, :n_components, :]
-        constant, slope, pull, pieces = self._deletion(
-            xp.ones_like(shares[:1, :1, :1]) if removed is None else removed,
-            to_device_of(n_observed, shares),
+        ones = xp.ones_like(shares[:1, :1, :1])
+        constant, slope, pull, pieces, of_all, stretch = self._deletion(
+            ones if removed is None else removed, to_device_of(n_observed, shares)
         )
         distances = xp.clip(distances, min=0.0)
-        ratio = xp.clip(1 - slope * distances, min=MIN_LEFT)
-        gains = constant - 0.5 * (pieces * xp.log(ratio) + distances * (pull / ratio - 1))
-        # Without the component altogether, the others are left.
+        gains = constant - _loss(slope, pull, pieces, distances)
+        # Without the component altogether, the others are left, with what they lose of a common covariance.
         is_first = shares > 0.5
         others = xp.where(is_first, xp.full_like(shares, -np.inf), known[:, :n_components, :])
         others = xp.concat([others, known[:, n_components:, :]], axis=1)
         largest = xp.clip(xp.max(others, axis=1), min=float(np.finfo(float).min))
         with np.errstate(divide="ignore"):  # a single component
             others = xp.log(xp.sum(xp.exp(others - largest[:, None, :]), axis=1)) + (largest - densities)
-        least = xp.where(is_first, others[:, None, :], xp.log1p(-xp.clip(shares, max=0.5)))
-        gains = xp.maximum(gains, least)
+        others = others[:, None, :] - _loss(of_all, 1.0, pieces, stretch * distances)
+        gains = xp.maximum(gains, xp.where(is_first, others, xp.log1p(-xp.clip(shares, max=0.5))))
         return densities + xp.sum(shares * gains, axis=1), densities
 
     def _compiled(self, logits: Array, peaks: Array, n_features: Array) -> tuple[Array, Array]:
@@ -113,16 +114,29 @@ class LeftOut:
 
     def _peaks(self) -> Array:
         """Return the logarithms of the largest weighted densities, those at the means."""
-        mixtures = self.mixtures
-        log_dets = self.family.log_det(self.family.per_component(mixtures.covariances), mixtures.n_features)
-        log_weights = np.log(np.maximum(mixtures.weights, MIN_WEIGHT))
-        return (log_weights - 0.5 * (mixtures.n_features * LOG_2PI + log_dets))[..., None]
+        log_weights = np.log(np.maximum(self.mixtures.weights, MIN_WEIGHT))
+        return (log_weights - 0.5 * (self.mixtures.n_features * LOG_2PI + self._log_dets))[..., None]
 
-    def _deletion(self, removed: Any, n_observed: Any) -> tuple[Any, Any, Any, Any]:
+    @functools.cached_property
+    def _log_dets(self) -> Array:
+        """The log-determinants, shape (n_mixtures, n_components), or one column if covariances are shared."""
+        covariances = self.family.per_component(self.mixtures.covariances)
+        return np.asarray(self.family.log_det(covariances, self.mixtures.n_features))
+
+    @property
+    def _volumes(self) -> Array:
+        """The volumes of the components, relative to their geometric mean over the rows."""
+        weights = self.mixtures.weights / self.mixtures.weights.sum(axis=1, keepdims=True)
+        if not has_volumes(self.family, self.mixtures.n_features):
+            return np.ones_like(weights)
+        mean = (weights * self._log_dets).sum(axis=1, keepdims=True)
+        return np.exp((self._log_dets - mean) / self.mixtures.n_features) + 0 * weights
+
+    def _deletion(self, removed: Any, n_observed: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
         """Return what a row that is left out changes, as a function of its distance D from a component.
 
-        With constant, slope, pull and pieces as returned, and t = 1 - slope D, the logarithm of the weighted
-        density of the component changes there by constant - 1/2 (pieces log t + D (pull / t - 1)).
+        With t = 1 - slope D, the logarithm of the weighted density of the component changes there by
+        constant - 1/2 (pieces log t + D (pull / t - 1)).
 
         Parameters
         ----------
@@ -130,6 +144,15 @@ class LeftOut:
             The weight that is left out.
         n_observed : array
             The number of values of each row, or of all rows.
+
+        Returns
+        -------
+        constant, slope, pull : array, shape (n_mixtures, n_components, n)
+        pieces : array
+            How many pieces a covariance has that rows estimate by themselves.
+        of_all, stretch : array
+            The slope of what all components lose, as their covariances have a part in common, and the most by
+            which the distance is longer under that part.
         """
         xp, family, n_features = namespace(removed), self.family, self.mixtures.n_features
         n_components, total = self.mixtures.n_components, self.weight
@@ -158,7 +181,7 @@ class LeftOut:
             )
             shared = counts * (all_own - many) / max(many - one, MIN_LEFT)
             held, common = held + shared, common + shared
-        moved = common * removed / total
+        moved = common * to_device_of(self._volumes[..., None], removed) * removed / total
         widened = 1 + moved / held
         factor = held / (held - removed) * widened
         # One over how many pieces a covariance has that rows estimate by themselves.
@@ -167,11 +190,23 @@ class LeftOut:
         if family.n_axes == 2:
             by_all = 1 + each(self.added.diagonal) * (by_diagonal - 1)
         own = removed * counts / kept
-        slope = (own * (by_all if is_one else by_own) + moved * by_all) / (held * widened)
+        common_slope = (own if is_one else moved) * by_all / (held * widened)
+        slope = common_slope if is_one else common_slope + own * by_own / (held * widened)
         pieces = (own + moved) / (held * widened * slope)
         constant = xp.log((kept + of_weights) * all_rows / ((counts + of_weights) * (all_rows - removed)))
         constant = constant + xp.log((1 - removed / of_components) / (1 - removed / total))
-        return constant - 0.5 * n_observed * xp.log(factor), slope, (counts / kept) ** 2 / factor, pieces
+        constant = constant - 0.5 * n_observed * xp.log(factor)
+        in_common = held if is_one else common + 0 * held
+        stretch = xp.where(in_common > 0, held / xp.clip(in_common, min=MIN_WEIGHT), xp.ones_like(held))
+        shape = slope + 0 * held
+        return (
+            constant,
+            shape,
+            (counts / kept) ** 2 / factor,
+            pieces + 0 * held,
+            common_slope + 0 * held,
+            stretch,
+        )
 
     def sums(self, block: Block) -> tuple[float, float, float, float]:
         """Return weighted sums over the rows of a block, under one mixture.
@@ -184,6 +219,13 @@ class LeftOut:
         parts = weights * seen, weights * without, weights * without**2, weights
         of_seen, of_without, of_squares, weight = (float(xp.sum(part)) for part in parts)
         return of_seen, of_without, of_squares, weight
+
+
+def _loss(slope: Any, pull: Any, pieces: float, distances: Any) -> Any:
+    """Return what the log-density at a distance loses by a row that is left out: see `LeftOut._deletion`."""
+    xp = namespace(distances)
+    ratio = xp.clip(1 - slope * distances, min=MIN_LEFT)
+    return 0.5 * (pieces * xp.log(ratio) + distances * (pull / ratio - 1))
 
 
 def left_out(
@@ -249,8 +291,8 @@ def best_strengths(
     log_likelihood : float
         Of rows left out, under the first strengths.
     """
-    family, row_weights, n_components = problem.family, problem.row_weights(), near.n_components
-    grids, known = _grids(family, n_components), dict[Strengths, float]()
+    family, row_weights = problem.family, problem.row_weights()
+    grids, known = _grids(family, stats), dict[Strengths, float]()
 
     def rate(candidates: list[Strengths]) -> None:
         several = SufficientStats(np.repeat(stats.array[None], len(candidates), axis=0), stats.n_features)
@@ -273,7 +315,8 @@ def best_strengths(
         new = [each for each in dict.fromkeys([best, *others]) if each not in known]
         if new:
             rate(new)
-        best = max(known, key=lambda each: known[each])
+        # The first strengths may be zero where that is not compared.
+        best = max(known, key=lambda each: (each.common >= grids["common"][0], known[each]))
     return best, known[first]
 
 
@@ -282,13 +325,16 @@ def _next_to(now: float, grid: tuple[float, ...]) -> list[float]:
     return [*[value for value in grid if value < now][-1:], *[value for value in grid if value > now][:1]]
 
 
-def _grids(family: Family, n_components: int) -> dict[str, tuple[float, ...]]:
-    """Return the values of each strength that are compared."""
-    grids: dict[str, tuple[float, ...]] = {}
-    if not family.shared and n_components > 1:
-        grids["common"] = ROWS
-    if family.n_axes == 2:
-        grids["diagonal"] = DIAGONALS
-    if n_components > 1:
-        grids["weights"] = ROWS
-    return grids
+def _grids(family: Family, stats: SufficientStats) -> dict[str, tuple[float, ...]]:
+    """Return the values of each strength that are compared.
+
+    Where rows that are repeated, or too few, leave a component without variance, it takes some of the common
+    covariance: a row of which there is a copy would be the likelier, the narrower the component.
+    """
+    used = used_strengths(family, stats.counts.shape[-1], stats.n_features)
+    is_wide = family.smallest_variance(family.scatter(stats)) > SETTINGS.prior_floor
+    grids = Strengths(ROWS if is_wide else ROWS[1:], DIAGONALS, ROWS)
+    return {
+        name: grid if is_used else (0.0,)
+        for name, grid, is_used in zip(Strengths._fields, grids, used, strict=True)
+    }

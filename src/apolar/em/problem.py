@@ -375,7 +375,8 @@ class Problem(RowSamples):
     @functools.cached_property
     def few(self) -> Problem:
         """A sample of the rows on which strengths are compared."""
-        return self.subsample(SETTINGS.split_rows, np.random.default_rng(0))
+        drawn = self.subsample(SETTINGS.sample_rows, np.random.default_rng(0))
+        return drawn.distinct_sample(SETTINGS.split_rows, self.whitening.deviations)
 
     @functools.cached_property
     def standardised(self) -> Array:

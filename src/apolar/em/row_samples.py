@@ -93,6 +93,33 @@ class RowSamples(ABC):
         rows = open_rows(values[is_new], weights)
         return self.replace(rows=rows, n_rows=int(is_new.sum()), weight=self.weight)
 
+    def distinct_sample(self, n_rows: int, units: Array) -> Self:
+        """Return some of the distinct rows, each with the total weight of its copies; all of few rows.
+
+        Like distinct rows, they depend neither on the order of the rows nor on whether a row is given twice
+        or has twice the weight. Rows are told apart by a combination of their values in some units, so that
+        those of sparse and of dense rows are the same.
+        """
+        if self.n_stored <= n_rows:
+            return self
+        values, weights = self.fetch()
+        factors = np.random.default_rng(0).standard_normal(self.n_features) / units
+        if self.is_wide:
+            keys = values @ factors
+        else:
+            # Column by column: the rounding of a product of matrices depends on the place of a row.
+            keys = sum(
+                (np.nan_to_num(column) * factor for column, factor in zip(values.T, factors, strict=True)),
+                0.0,
+            )
+        _, first, groups = np.unique(keys, return_index=True, return_inverse=True)
+        chosen = np.random.default_rng(0).permutation(len(first))[:n_rows]
+        # Rows far from all others may be a component, which a sample without them would not show.
+        chosen = np.union1d(chosen, groups[self.far_rows])
+        totals = np.bincount(groups, weights)[chosen]
+        rows = open_rows(values[first[chosen]], None if np.all(totals == 1) else totals)
+        return self.replace(rows=rows, far_rows=np.flatnonzero(np.isin(chosen, groups[self.far_rows])))
+
     def has_distinct_rows(self, n_rows: int) -> bool:
         """Return whether at least this many of the rows are distinct.
 

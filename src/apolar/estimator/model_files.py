@@ -318,7 +318,7 @@ class Checkpoint:
             self.state_of, self.n_passes, self.best = state_of, 0, None
         if fit.n_iter == 1:
             self.ended = self.best
-        # By likelihood: evidence is known only at the end of a run.
+        # By likelihood: that of rows left out is known only at the end of a run.
         is_best = self.ended is None or fit.log_likelihood > self.ended.log_likelihood
         best = self.best = fit if is_best or self.ended is None else self.ended
         is_due = self.n_passes % self.estimator.checkpoint_every == 0

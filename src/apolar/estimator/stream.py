@@ -12,6 +12,7 @@ from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows, fetch_rows, open_rows
 from apolar.data.chunks import stack_rows
+from apolar.em.left_out import best_strengths
 from apolar.em.problem import Problem
 from apolar.em.whitening import Whitening, whitening_around
 from apolar.estimator.fit import Search, problem_of, warm_start_of
@@ -27,7 +28,7 @@ from apolar.estimator.inputs import (
 from apolar.exceptions import ColumnError
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
-from apolar.mixture.prior import Prior
+from apolar.mixture.prior import AdaptivePrior, Prior
 from apolar.moments.sketch import MAX_SKETCH_COLUMNS, MomentSketch
 from apolar.recovery.family_mixtures import family_mixture
 from apolar.recovery.from_moments import spherical_mixture
@@ -167,8 +168,6 @@ def _fit_first(
     if problem.n_rows < max(SETTINGS.stream_rows, n_enough):
         return state, first
     assert fit.stats is not None
-    if prior is not None:
-        prior = prior.conjugate if fit.strengths is None else prior.of_strengths(fit.strengths)
     sums = Sums(solution.problem.whitening, fit.stats, prior, compared=problem.weight)
     method = moment_method(family, n_components, problem.n_features, problem.n_rows)
     if method is None and n_components <= problem.n_features <= MAX_SKETCH_COLUMNS:
@@ -214,9 +213,15 @@ def _step(estimator: Any, last: FittedState, sums: Sums, rows: Rows) -> tuple[Fi
         least = float(likelihood[0]) + SETTINGS.clearly_better
         if rival is not None and float(batch.e_step(rival[None])[1][0]) > least:
             mixed = batch.family.stats_of(rival, total, prior)
+    strengths = last.shrinkage
+    if isinstance(prior, AdaptivePrior) and strengths is not None:
+        # The more rows there are, the less may be shared.
+        near = batch.few, mixed, prior, strengths, inside, total
+        strengths, _ = best_strengths(*near, is_near=True)
+        prior = prior.of_strengths(strengths)
     updated = batch.family.m_step(mixed, prior, inside)
     if batch.has_noise:
-        updated = replace(updated, weights=mixed.counts / total)
+        updated = replace(updated, weights=updated.weights * (mixed.counts.sum() / total))
     if batch.is_rounded:
         likelihood = batch.exact.e_step(inside[None])[1]
     state = replace(
@@ -224,6 +229,7 @@ def _step(estimator: Any, last: FittedState, sums: Sums, rows: Rows) -> tuple[Fi
         parameters=whitening.inverse_transform_parameters(updated, batch.noise),
         n_samples_seen=total,
         lower_bound=float(likelihood[0]) / batch.weight + whitening.log_det,
+        shrinkage=strengths,
         # Of a stream whose rows are no longer there, it is not known.
         evidence=None,
         loo=None,

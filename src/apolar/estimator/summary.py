@@ -36,8 +36,8 @@ from apolar.exceptions import (
     warn_user,
 )
 from apolar.mixture.families import family
-from apolar.mixture.parameters import WhitenedParameters, batch
-from apolar.mixture.prior import AdaptivePrior, Prior, Strengths
+from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths
 from apolar.moments.covariance import is_constant
 from apolar.scores import adjusted_rand_index
 
@@ -218,7 +218,7 @@ def warnings_of(
     """
     warnings: list[ApolarWarning] = []
     n_components = fit.parameters.n_components
-    n_empty = int(np.sum(fit.parameters.weights * data.weight < 0.5))
+    n_empty = int(np.sum(_counts(data, fit) < 0.5))
     if n_empty:
         empty = f"{n_empty} of {n_components} components hold less than one row. Ask for fewer components."
         warnings.append(EmptyComponentWarning(empty))
@@ -229,7 +229,8 @@ def warnings_of(
                 "which cannot differ: ask for fewer components."
             )
         )
-    if data.family.is_collapsed(fit.parameters.covariances):
+    # Covariances that are shrunk are without variance only where no rows vary.
+    if data.family.is_collapsed(fit.parameters.covariances) and not isinstance(fit.prior, Shrinkage):
         remedy = "Use the default prior in place of prior=None, a" if prior is None else "A"
         warnings.append(
             CollapsedWarning(
@@ -258,7 +259,7 @@ def few_rows_seen(data: Problem, fit: Fit) -> str | None:
         return f"{data.weight:.6g} rows are fewer than the {n_parameters} parameters of this mixture."
     if data.family.is_axis_aligned or data.family.shared:
         return None
-    counts = fit.parameters.weights * data.weight
+    counts = _counts(data, fit)
     n_few = int(np.sum(counts + rounding < n_features))
     if not n_few:
         return None
@@ -267,6 +268,11 @@ def few_rows_seen(data: Problem, fit: Fit) -> str | None:
         f"{hold} fewer rows than there are columns: {counts.min():.3g} rows, for a covariance of "
         f"{n_features} columns."
     )
+
+
+def _counts(data: Problem, fit: Fit) -> Array:
+    """Return the weight of the rows of each component, whatever a prior adds to it."""
+    return fit.parameters.weights * data.weight if fit.stats is None else fit.stats.counts
 
 
 def _disagreement(
@@ -280,34 +286,33 @@ def _disagreement(
     def labels(parameters: WhitenedParameters) -> Array:
         return np.asarray(sample.row_responsibilities(parameters)[0]).argmax(axis=0)
 
-    gaps = _gaps(sample, prior, fit, rivals)
-    near = [pair for pair in zip(rivals, map(float, gaps), strict=True) if pair[1] <= SETTINGS.nearly_equal]
-    for rival, gap in near:
+    own = _row_scores(sample, prior, fit)
+    for rival in rivals:
+        gaps = own - _row_scores(sample, prior, rival)
+        gap = float(gaps.sum())
+        # Within one standard error over the rows.
+        if not gap <= np.sqrt(len(gaps)) * float(gaps.std()):
+            continue
         index = adjusted_rand_index(labels(fit.parameters), labels(rival.parameters))
         if index < SETTINGS.different:
-            what = "mean log-likelihood" + ("" if fit.left_out is None else " of rows left out")
+            what = "log-likelihood" + (" of rows left out" if isinstance(prior, AdaptivePrior) else "")
             return DisagreementWarning(
-                f"Good starts disagree: another optimum, only {max(gap, 0.0):.2g} lower in "
-                f"{what}, parts the rows differently (adjusted Rand index {index:.2f} between "
-                "the two). Components of this form may not be what the data are made of: try another "
-                "covariance type or number of components."
+                f"Two solutions with nearly equal {what} (difference {max(gap, 0.0):.2g}) assign the rows "
+                f"differently (adjusted Rand index {index:.2f}). The number of components or the covariance "
+                "type may not suit the data: try others."
             )
     return None
 
 
-def _gaps(sample: Problem, prior: Prior | None, fit: Fit, rivals: list[Fit]) -> Array:
-    """Return by how much the mean score of a row is above those of other fits."""
-    fits = [fit, *rivals]
-    if not isinstance(prior, AdaptivePrior):
-        scores = sample.e_step(batch([each.parameters for each in fits]))[1]
+def _row_scores(sample: Problem, prior: Prior | None, fit: Fit) -> Array:
+    """Return the weighted log-density of each row, under the mixture without it if optima are so compared."""
+    if isinstance(prior, AdaptivePrior):
+        added = prior.of_strengths(fit.strengths).added_rows(sample.family, fit.parameters)
+        (scores,) = left_out(sample, fit.parameters[None], added)
     else:
-        weights = sample.row_weights()
-        priors = [prior.of_strengths(each.strengths) for each in fits]
-        added = [each.added_rows(sample.family, fit.parameters) for each in priors]
-        pairs = zip(fits, added, strict=True)
-        values = np.stack([left_out(sample, each.parameters[None], rows)[0] for each, rows in pairs])
-        scores = values.sum(axis=1) if weights is None else values @ weights
-    return (scores[0] - scores[1:]) / sample.weight
+        scores = np.asarray(sample.row_responsibilities(fit.parameters)[1])
+    weights = sample.row_weights()
+    return scores if weights is None else scores * weights
 
 
 def warn_of_far_rows(far_rows: IndexArray, has_weight: Array | None) -> None:

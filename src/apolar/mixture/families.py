@@ -451,7 +451,7 @@ class Family(Covariances):
         """Return statistics of that total weight whose M-step, with the prior, gives these components."""
         stats = self.moments(parameters) * weight
         n_components, n_features = parameters.means.shape
-        if prior is None or prior.shrinks(self, n_components):
+        if prior is None or prior.shrinks(self, n_components, n_features):
             # Covariances that are shrunk towards a common one hardly change when they are so again.
             return stats
         terms = self.prior_terms(prior, n_components, n_features)
@@ -480,9 +480,9 @@ class Family(Covariances):
         each = -0.5 * (divisor / self.divisor(np.ones(()), n_features) * log_dets + traces)
         of_weights = 0.0
         if np.any(terms.rows):
-            # Beside noise, the weights relative to their sum.
-            shares = parameters.weights / parameters.weights.sum(axis=-1, keepdims=True)
-            of_weights = terms.rows * np.log(np.maximum(shares, MIN_WEIGHT)).sum(axis=-1)
+            # Relative to each other, whatever the weight of the noise is.
+            weights = np.maximum(parameters.weights, MIN_WEIGHT)
+            of_weights = terms.rows * np.log(weights / weights.sum(axis=-1, keepdims=True)).sum(axis=-1)
         return each.reshape(*shape[:-1], -1).sum(axis=-1) + of_weights + prior.log_constant
 
     def merging_term(self, stats: SufficientStats) -> Array:

@@ -32,7 +32,9 @@ __all__ = [
     "Strengths",
     "common_covariance",
     "evidence_of_strengths",
+    "has_volumes",
     "log_evidence",
+    "used_strengths",
 ]
 
 # The largest fraction of a covariance that its diagonal replaces.
@@ -58,6 +60,10 @@ class Strengths(NamedTuple):
     common: Any = 0.0
     diagonal: Any = 0.0
     weights: Any = 0.0
+
+    def where(self, used: Strengths) -> Strengths:
+        """Return the strengths with zero in place of those that are not used."""
+        return Strengths(*(each if is_used else 0 * each for each, is_used in zip(self, used, strict=True)))
 
 
 class AddedRows(NamedTuple):
@@ -141,7 +147,7 @@ class Prior:
         """Return the prior for components of these sufficient statistics; here it is the same for all."""
         return self
 
-    def shrinks(self, family: Family, n_components: int) -> bool:  # noqa: ARG002
+    def shrinks(self, family: Family, n_components: int, n_features: int) -> bool:  # noqa: ARG002
         """Return whether `adapted_to` gives a `Shrinkage`."""
         return False
 
@@ -180,10 +186,9 @@ class AdaptivePrior(Prior):
 
     strengths: Strengths | None = None
 
-    def shrinks(self, family: Family, n_components: int) -> bool:
+    def shrinks(self, family: Family, n_components: int, n_features: int) -> bool:
         """Return whether `adapted_to` gives a `Shrinkage`: if there is something to shrink towards."""
-        has_diagonal = family.n_axes == 2 and (family.shares_covariance or n_components == 1)
-        return has_diagonal or (not family.shared and n_components > 1)
+        return any(used_strengths(family, n_components, n_features))
 
     def adapted_to(self, family: Family, stats: SufficientStats) -> Prior:
         """Return the prior for components of these sufficient statistics.
@@ -199,12 +204,14 @@ class AdaptivePrior(Prior):
         prior : Prior
         """
         n_components, n_features = stats.first.shape[-2:]
-        if not self.shrinks(family, n_components):
+        used = used_strengths(family, n_components, n_features)
+        if not any(used):
             return self.conjugate
         conjugate, strengths = self.terms(family, n_components, n_features), self.strengths
         if strengths is None:
             per_column = family.untied.n_covariance_parameters(1, n_features) / n_features
             strengths = Strengths(SETTINGS.search_strength * per_column)
+        strengths = strengths.where(used)
         if family.shares_covariance or n_components == 1:
             # Rows of the diagonal of the one covariance.
             total = stats.counts.sum(axis=-1)
@@ -242,10 +249,11 @@ class AdaptivePrior(Prior):
 
     def added_rows(self, family: Family, mixtures: Parameters) -> AddedRows:
         """Return how many rows the prior adds to each component."""
-        strengths, n_components = self.strengths, mixtures.n_components
-        if strengths is None or not self.shrinks(family, n_components):
+        n_components = mixtures.n_components
+        used = used_strengths(family, n_components, mixtures.n_features)
+        if self.strengths is None or not any(used):
             return self.conjugate.added_rows(family, mixtures)
-        common, diagonal, weights = strengths
+        common, diagonal, weights = self.strengths.where(used)
         if family.shares_covariance or n_components == 1:
             # The one covariance is the common one.
             common, diagonal = 0.0, np.minimum(diagonal, MAX_DIAGONAL)
@@ -282,11 +290,23 @@ class Shrinkage(Prior):
         return each if self.family.shares_covariance else each.sum(axis=-1)
 
     def terms(self, family: Family, n_components: int, n_features: int) -> PriorTerms:  # noqa: ARG002
-        """Return what the prior adds to the M-step."""
-        unit = float(family.divisor(np.ones(()), n_features))
-        floor = SETTINGS.prior_floor * family.identity(n_features)
-        scatter = unit * (family.each(self.rows) * self.target + floor)
+        """Return what the prior adds to the M-step of its family."""
+        return self._terms
+
+    @functools.cached_property
+    def _terms(self) -> PriorTerms:
+        unit = float(self.family.divisor(np.ones(()), self.n_features))
+        floor = SETTINGS.prior_floor * self.family.identity(self.n_features)
+        scatter = unit * (self.family.each(self.rows) * self.target + floor)
         return PriorTerms(self.shrinkage, scatter, unit * self.rows, 0.0, self.strengths.weights)
+
+
+def used_strengths(family: Family, n_components: int, n_features: int) -> Strengths:
+    """Return which strengths the covariances of a family are shrunk by, as booleans."""
+    has_common = not family.shared and n_components > 1
+    has_one = family.shares_covariance or n_components == 1
+    has_diagonal = family.n_axes == 2 and n_features > 1 and (has_common or has_one)
+    return Strengths(has_common, has_diagonal, n_components > 1 and (has_common or has_diagonal))
 
 
 PRIORS: dict[str, type[Prior]] = {"Prior": Prior}

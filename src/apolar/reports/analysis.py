@@ -256,7 +256,10 @@ def analyse(
         standardised=standardise,
         selection=selection,
         likelihood=replace(
-            analysis.likelihood, n_parameters=fitted.n_parameters_, log_evidence=model.evidence_
+            analysis.likelihood,
+            n_parameters=fitted.n_parameters_,
+            log_evidence=model.evidence_,
+            log_left_out=model.loo_,
         ),
         warnings=tuple(dict.fromkeys([*of_rows, *others])),
         seconds=time.perf_counter() - began,
@@ -301,8 +304,10 @@ def describe(
     is_same = abs(mean - model.lower_bound_) <= LIMITS.same_likelihood * max(1.0, abs(mean))
     if is_same and likelihood.n_samples == model.n_samples_seen_:
         errors = _standard_errors(model, X, np.ones(X.shape[1]), names)
-        # The evidence is that of the rows of the fit.
-        likelihood = replace(likelihood, log_evidence=model.evidence_)
+        # Evidence, and rows left out, are those of the fit; mixtures of a stream have neither.
+        known = {"log_evidence": "evidence_", "log_left_out": "loo_"}
+        values: dict[str, Any] = {name: getattr(model, of, np.nan) for name, of in known.items()}
+        likelihood = replace(likelihood, **values)
     return replace(analysis, **errors, likelihood=likelihood, seconds=time.perf_counter() - began)
 
 
@@ -367,5 +372,6 @@ def _in_units(model: GaussianMixture, units: Array, missing: Array) -> GaussianM
             lower_bound=model.lower_bound_ - log_units,
             lower_bounds=[bound - log_units for bound in model.lower_bounds_],
             evidence=model.evidence_ - log_units * model.n_samples_seen_,
+            loo=model.loo_ - log_units * model.n_samples_seen_,
         ).set_on(model)
     return model

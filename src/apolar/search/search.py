@@ -319,9 +319,9 @@ class SampleSearch:
     def after_split_and_merge(self, finalists: list[Fit], n_rounds: int = SETTINGS.kept) -> list[Fit]:
         """Return the finalists and the optima that rounds of split and merge reach from the best of them."""
         for _ in range(n_rounds):
-            before = finalists[0].score
-            finalists = _best_first([*finalists, *self.optima(self._split_and_merged(finalists[0]), most=1)])
-            if finalists[0].score <= before + SETTINGS.sample_tolerance:
+            best = finalists[0]
+            finalists = _best_first([*finalists, *self.optima(self._split_and_merged(best), most=1)])
+            if finalists[0] is best:
                 break
         return finalists
 

@@ -204,7 +204,9 @@ def reason(table: Sequence[Row], criterion: str, note: str = "") -> str:
     else:
         difference = getattr(ranked[1], criterion) - lowest
         text += f", {difference:.1f} below {ranked[1].named}"
-        if best.n_parameters > best.n_samples:
+        if criterion == "loo":
+            text += "."
+        elif best.n_parameters > best.n_samples:
             text += f"; with more parameters than rows, {name} is a poor guide."
         else:
             size = next(words for least, words in EVIDENCE if difference >= least)

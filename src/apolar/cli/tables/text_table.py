@@ -228,7 +228,9 @@ def open_text(file: TableInput) -> Content:
     if len(names) > len(header) and all(column.kind != "numbers" for column in columns):
         columns = ()
     if not columns:
-        raise _ragged(file.name, *below[0], len(header), f"If line {first:,} is a title, remove it.")
+        raise _ragged_row_error(
+            file.name, *below[0], len(header), f"If line {first:,} is a title, remove it."
+        )
     # Of a header that spans several lines, all are left out.
     n_skipped = (rows[1][0] if has_header else first) - 1
 
@@ -309,13 +311,13 @@ def _split_by_csv(
         kept = [row for row in batch if len(row[1]) == width or not is_blank(row[1])]
         for line, cells in kept:
             if len(cells) != width:
-                raise _ragged(source, line, cells, width, "Correct the line.")
+                raise _ragged_row_error(source, line, cells, width, "Correct the line.")
         if kept:
             frame = _as_frame([cells for _, cells in kept])
             yield frame.with_columns(pl.all().replace("", None)), [line for line, _ in kept]
 
 
-def _ragged(source: str, line: int, cells: Sequence[str], expected: int, hint: str) -> TableError:
+def _ragged_row_error(source: str, line: int, cells: Sequence[str], expected: int, hint: str) -> TableError:
     if any("\n" in cell for cell in cells):
         hint = "A quoted cell spans several lines there: check whether it should."
     return TableError(
