@@ -56,9 +56,10 @@ def test_the_table_of_criteria():
         "aic": scores.lower_is_better_aic(log_likelihood, n_parameters),
         "icl": scores.lower_is_better_icl(bic, posteriors, weights),
         "evidence": 300.5,
+        "loo": 260.5,
     }
     assert list(scores.CRITERIA) == list(expected)
-    fit = scores.FitSummary(log_likelihood, n_parameters, n_samples, log_certainty, -150.25)
+    fit = scores.FitSummary(log_likelihood, n_parameters, n_samples, log_certainty, -150.25, -130.25)
     for name, criterion in scores.CRITERIA.items():
         assert criterion(fit) == fit.criteria[name] == expected[name]
 

@@ -12,7 +12,7 @@ from apolar.em.result import Fit
 from apolar.em.run import Stop, run
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
-from apolar.mixture.prior import AdaptivePrior, Prior
+from apolar.mixture.prior import Prior
 from mixtures import each_family
 
 needs_kernels = pytest.mark.skipif(compiled.kernels is None, reason="The kernels are not compiled.")
@@ -100,10 +100,6 @@ def test_many_rows_and_columns_weights_threads_and_priors(name):
     weights = np.random.default_rng(3).uniform(0.5, 2.0, 90)
     data, starts = example(name, 3, n_mixtures=5, weights=weights)
     assert_same_runs(data, starts, Prior(), 6, n_threads=3)
-    if name in ("spherical", "diag", "full"):
-        # A prior with a target per component.
-        prior = AdaptivePrior().adapted_to(family, data.e_step(starts)[0][0])
-        assert_same_runs(data, starts[:1], prior, 6)
     # So many rows are summed in parts.
     X, _ = clusters(2, n_rows=5000)
     data = Problem(open_rows(X), family)

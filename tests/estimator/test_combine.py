@@ -108,7 +108,9 @@ def test_noise_is_the_label_where_it_is_likelier_than_each_cluster():
     np.testing.assert_array_equal(found.predict(None), [-1, 0])
 
 
-@pytest.mark.filterwarnings("ignore:Good starts disagree")  # two components have three clusters to part
+@pytest.mark.filterwarnings(
+    "ignore:Two solutions with nearly equal"
+)  # two components have three clusters to part
 def test_one_and_two_components_are_left_alone():
     X, _ = example()
     for n in (1, 2):

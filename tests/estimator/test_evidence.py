@@ -92,7 +92,7 @@ def test_a_small_cluster_beside_another_is_not_given_up_for_an_empty_component()
     assert GaussianMixture(4, random_state=2).fit(X).weights_.min() * len(X) > 5
 
 
-@pytest.mark.filterwarnings("ignore:Good starts disagree")
+@pytest.mark.filterwarnings("ignore:Two solutions with nearly equal")
 @pytest.mark.parametrize(
     ("seed", "n_samples", "name"),
     [

@@ -44,7 +44,7 @@ def test_iterations_and_optimum_are_those_of_mclust(code, case):
         assert optimum == pytest.approx(reference[code][2], abs=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:Good starts disagree")
+@pytest.mark.filterwarnings("ignore:Two solutions with nearly equal")
 def test_a_family_is_at_least_as_likely_as_those_it_contains():
     X = table("iris.csv")
     models = [

@@ -10,16 +10,13 @@ from apolar._core.settings import SETTINGS
 from apolar.data import open_rows
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
-from apolar.em.result import Fit
 from apolar.mixture import Prior
 from apolar.mixture.families import family
-from apolar.mixture.parameters import SufficientStats, WhitenedParameters, noise_weights
-from apolar.mixture.prior import AdaptivePrior
+from apolar.mixture.parameters import SufficientStats, noise_weights
 from apolar.search import starts
 from apolar.search.candidates import start_candidates
 from apolar.search.merging import MergeCosts, greedily_merged_stats, mixture_distances
 from apolar.search.proposals import dropped_stats, with_one_more
-from apolar.search.search import race
 from apolar.search.starts import (
     STARTS,
     best_of_short_runs,
@@ -144,22 +141,6 @@ def test_wide_data_are_split_along_an_iterated_axis(name):
     moved = [np.abs(np.diff(rows.whitening.inverse_transform(p.means), axis=0))[0] for p in proposals]
     if rows.family.is_axis_aligned:  # decorrelated rows have no longest axis
         assert any(np.argmax(step) == 0 for step in moved)
-
-
-@pytest.mark.parametrize(("prior", "first"), [(AdaptivePrior(), "near"), (Prior(), "empty")])
-def test_by_evidence_almost_empty_components_are_last(prior, first):
-    rng = np.random.default_rng(0)
-    rows = Problem(open_rows(rng.standard_normal((300, 2))), family("full"))
-    one = rows.family.m_step(rows.hard_stats(np.zeros(300, dtype=int), 1), Prior())
-    # One Gaussian in two halves, and with a component that has next to no rows.
-    halves = WhitenedParameters(
-        *(np.repeat(part, 2, axis=0) for part in (one.weights / 2, one.means, one.covariances))
-    )
-    halves.means[0] += 2.0
-    halves.means[1] -= 2.0
-    empty = replace(halves, weights=np.array([1 - 1e-4, 1e-4]), means=np.array([[0.0, 0], [9, 9]]))
-    ranked = race(rows, [Fit(halves, "near"), Fit(empty, "empty")], prior)
-    assert ranked[0].start == first
 
 
 @pytest.mark.parametrize("name", ["spherical", "diag", "full"])
