@@ -28,6 +28,8 @@ from apolar.mixture.storage import LOG_2PI
 
 __all__ = ["LeftOut", "best_strengths", "left_out"]
 
+# How far sums of weights may be from each other by rounding.
+ROUNDING = 1e-9
 # What is compared: numbers of rows, and fractions of the diagonal.
 ROWS = (0.0, 0.5, 4.0, 32.0, 256.0, 2048.0, 1e5)
 DIAGONALS = (0.0, 0.03, 0.2, 0.5, 0.9, 1.0)
@@ -230,8 +232,8 @@ def _loss(slope: Any, pull: Any, pieces: float, distances: Any) -> Any:
 
 def left_out(
     problem: Problem, mixtures: WhitenedParameters, added: AddedRows, weight: float | None = None
-) -> Array:
-    """Return the log-density of each row under mixtures that are fitted to all rows but that one.
+) -> tuple[Array, Array]:
+    """Return the log-density of each row under mixtures that are fitted to all rows but that one, and to all.
 
     Parameters
     ----------
@@ -246,15 +248,16 @@ def left_out(
 
     Returns
     -------
-    densities : ndarray, shape (n_mixtures, n_rows)
+    without, seen : ndarray, shape (n_mixtures, n_rows)
         In whitened coordinates.
     """
     exact = problem.exact
     total = problem.weight if weight is None else weight
     each = LeftOut(problem.family, mixtures, exact.natural(mixtures), added, total)
     n_working = 8 * each.natural.shape[0] * each.natural.shape[1]
-    parts = exact.map_blocks(lambda block: to_numpy(each.densities(block)[0]), n_working)
-    return np.concatenate(list(parts), axis=1)
+    parts = exact.map_blocks(lambda block: tuple(map(to_numpy, each.densities(block))), n_working)
+    without, seen = zip(*parts, strict=True)
+    return np.concatenate(without, axis=1), np.concatenate(seen, axis=1)
 
 
 def best_strengths(
@@ -264,10 +267,14 @@ def best_strengths(
     first: Strengths,
     near: WhitenedParameters,
     weight: float,
+    log_likelihood: float,
     *,
     is_near: bool = False,
 ) -> tuple[Strengths, float]:
     """Return the strengths under which rows left out are likeliest, with the responsibilities as they are.
+
+    From a sample comes only by how much less likely rows are that are left out. How likely those are that are
+    seen follows from the sums over all rows.
 
     Parameters
     ----------
@@ -280,8 +287,8 @@ def best_strengths(
         Those to start from.
     near : WhitenedParameters
         The mixture.
-    weight : float
-        Of all rows.
+    weight, log_likelihood : float
+        Of all rows; the likelihood is that under the mixture.
     is_near : bool, default=False
         Whether the first strengths are those of a mixture near by: only the next ones are then compared.
 
@@ -291,8 +298,16 @@ def best_strengths(
     log_likelihood : float
         Of rows left out, under the first strengths.
     """
-    family, row_weights = problem.family, problem.row_weights()
+    family = problem.family
     grids, known = _grids(family, stats), dict[Strengths, float]()
+    n_components, of_sample = near.n_components, problem.row_weights()
+    row_weights = np.ones(problem.n_rows) if of_sample is None else of_sample
+
+    def expected(mixtures: WhitenedParameters) -> Array:
+        natural = problem.natural(mixtures)[:, :n_components]
+        return np.asarray((natural * stats.array).sum(axis=(-2, -1)))
+
+    entropy = log_likelihood - float(expected(near[None])[0])
 
     def rate(candidates: list[Strengths]) -> None:
         several = SufficientStats(np.repeat(stats.array[None], len(candidates), axis=0), stats.n_features)
@@ -300,8 +315,12 @@ def best_strengths(
         start = batch([near] * len(candidates))
         mixtures = problem.m_step(several, batched.adapted_to(family, several), start)
         added = batched.added_rows(family, near)
-        values = left_out(problem, mixtures, added, weight)
-        sums = values.sum(axis=1) if row_weights is None else values @ row_weights
+        without, seen = left_out(problem, mixtures, added, weight)
+        if row_weights.sum() < (1 - ROUNDING) * weight:
+            lost = (seen - without) @ row_weights * (weight / row_weights.sum())
+            sums = expected(mixtures) + entropy - lost
+        else:
+            sums = without @ row_weights
         known.update(zip(candidates, sums.tolist(), strict=True))
 
     best, before = first, None

@@ -329,7 +329,7 @@ class EMRun:
             return None
         prior = self.free_prior.of_strengths(self.strengths)
         added = prior.added_rows(rows.family, parameters)
-        (values,) = left_out(rows, parameters[None], added, self.problem.weight)
+        (values,), _ = left_out(rows, parameters[None], added, self.problem.weight)
         weights = rows.row_weights()
         return values if weights is None else values * weights
 
@@ -343,7 +343,14 @@ class EMRun:
         if not isinstance(self.free_prior, AdaptivePrior) or best.stats is None or strengths is None:
             return False
         if self.free_prior.strengths is None:
-            known = best.stats, self.free_prior, strengths, best.parameters, self.problem.weight
+            known = (
+                best.stats,
+                self.free_prior,
+                strengths,
+                best.parameters,
+                self.problem.weight,
+                best.log_likelihood,
+            )
             is_near = self.start.strengths is not None
             strengths, self.left_out = best_strengths(self.compared_on.few, *known, is_near=is_near)
         self.prior = self.free_prior.of_strengths(strengths).adapted_to(family, best.stats)

@@ -216,7 +216,7 @@ def _step(estimator: Any, last: FittedState, sums: Sums, rows: Rows) -> tuple[Fi
     strengths = last.shrinkage
     if isinstance(prior, AdaptivePrior) and strengths is not None:
         # The more rows there are, the less may be shared.
-        near = batch.few, mixed, prior, strengths, inside, total
+        near = batch.few, mixed, prior, strengths, inside, total, float(likelihood[0])
         strengths, _ = best_strengths(*near, is_near=True)
         prior = prior.of_strengths(strengths)
     updated = batch.family.m_step(mixed, prior, inside)

@@ -308,7 +308,7 @@ def _row_scores(sample: Problem, prior: Prior | None, fit: Fit) -> Array:
     """Return the weighted log-density of each row, under the mixture without it if optima are so compared."""
     if isinstance(prior, AdaptivePrior):
         added = prior.of_strengths(fit.strengths).added_rows(sample.family, fit.parameters)
-        (scores,) = left_out(sample, fit.parameters[None], added)
+        (scores,), _ = left_out(sample, fit.parameters[None], added)
     else:
         scores = np.asarray(sample.row_responsibilities(fit.parameters)[1])
     weights = sample.row_weights()

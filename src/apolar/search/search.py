@@ -277,11 +277,12 @@ class SampleSearch:
     def _strengths(self, prior: AdaptivePrior, fit: Fit, first: Strengths | None = None) -> Strengths | None:
         """Return the strengths under which rows left out are likeliest; None if the prior has none."""
         sample, parameters = self.sample, fit.parameters
-        stats = sample.e_step(parameters[None])[0][0]
-        adapted = prior.of_strengths(first).adapted_to(sample.family, stats)
+        stats, likelihood = sample.e_step(parameters[None])
+        adapted = prior.of_strengths(first).adapted_to(sample.family, stats[0])
         if not isinstance(adapted, Shrinkage):
             return None
-        return best_strengths(sample.few, stats, prior, adapted.strengths, parameters, sample.weight)[0]
+        known = stats[0], prior, adapted.strengths, parameters, sample.weight, float(likelihood[0])
+        return best_strengths(sample.few, *known)[0]
 
     def finalists(self, ranked: list[Fit]) -> list[Fit]:
         """Return the best of the short runs, run to their optima."""
