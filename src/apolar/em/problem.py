@@ -376,7 +376,7 @@ class Problem(RowSamples):
     def few(self) -> Problem:
         """A sample of the rows on which strengths are compared."""
         drawn = self.subsample(SETTINGS.sample_rows, np.random.default_rng(0))
-        return drawn.distinct_sample(SETTINGS.split_rows, self.whitening.deviations)
+        return drawn.distinct_sample(SETTINGS.merge_rows, self.whitening.deviations)
 
     @functools.cached_property
     def standardised(self) -> Array:
