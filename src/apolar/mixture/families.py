@@ -480,7 +480,7 @@ class Family(Covariances):
         each = -0.5 * (divisor / self.divisor(np.ones(()), n_features) * log_dets + traces)
         of_weights = 0.0
         if np.any(terms.rows):
-            # Relative to their mean, whatever the weight of the noise is: near zero where many rows are added.
+            # Relative to their mean, whatever that of the noise is: near zero where many rows are added.
             weights = np.maximum(parameters.weights, MIN_WEIGHT)
             of_weights = terms.rows * np.log(weights / weights.mean(axis=-1, keepdims=True)).sum(axis=-1)
         return each.reshape(*shape[:-1], -1).sum(axis=-1) + of_weights + prior.log_constant
