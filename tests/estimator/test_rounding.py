@@ -166,7 +166,7 @@ def test_standard_errors_of_scores_are_those_of_the_bootstrap():
     assert resampled.converged.all()
     # Both have the rounding errors. Scores are no mixture of Gaussians: standard errors only agree roughly.
     np.testing.assert_allclose(resampled.means.mean(axis=0), model.means_, atol=0.1)
-    np.testing.assert_allclose(resampled.covariances.mean(axis=0), model.covariances_, rtol=0.1)
+    np.testing.assert_allclose(resampled.covariances.mean(axis=0), model.covariances_, rtol=0.25)
     ratio = resampled.standard_errors().means / errors.means
     assert 0.5 < ratio.min() <= ratio.max() < 2
     # Rows drawn from the mixture have its variances, and no rounding errors beside.

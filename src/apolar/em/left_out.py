@@ -191,7 +191,7 @@ class LeftOut:
         by_own = by_all = (1 / xp.clip(n_observed, min=1.0), by_diagonal, 1.0)[family.n_axes]
         if family.n_axes == 2:
             by_all = 1 + each(self.added.diagonal) * (by_diagonal - 1)
-        own = removed * counts / kept
+        own = removed * (counts / kept)
         common_slope = (own if is_one else moved) * by_all / (held * widened)
         slope = common_slope if is_one else common_slope + own * by_own / (held * widened)
         pieces = (own + moved) / (held * widened * slope)
@@ -199,7 +199,7 @@ class LeftOut:
         constant = constant + xp.log((1 - removed / of_components) / (1 - removed / total))
         constant = constant - 0.5 * n_observed * xp.log(factor)
         in_common = held if is_one else common + 0 * held
-        stretch = xp.where(in_common > 0, held / xp.clip(in_common, min=MIN_WEIGHT), xp.ones_like(held))
+        stretch = held / xp.where(in_common > 0, in_common, held)
         shape = slope + 0 * held
         return (
             constant,

@@ -53,6 +53,8 @@ class Fit:
     left_out : ndarray or None
         The weighted log-density of each row of the comparison under the mixture without it, where candidates
         are compared by these.
+    optimism : float
+        By how much the rows are likelier than rows left out: what the fit owes to having seen them.
     prior : Prior or None
         The prior of the run, as it was adapted to the rows.
     strengths : Strengths or None
@@ -81,6 +83,7 @@ class Fit:
     objective: float = -np.inf
     log_likelihood: float = -np.inf
     left_out: Array | None = None
+    optimism: float = 0.0
     prior: Prior | None = None
     strengths: Strengths | None = None
     stats: SufficientStats | None = None
@@ -102,11 +105,6 @@ class Fit:
     def score(self) -> float:
         """What candidates are compared by: the likelihood of rows left out if it is known, or that of all."""
         return self.log_likelihood if self.left_out is None else float(self.left_out.sum())
-
-    @property
-    def optimism(self) -> float:
-        """By how much the rows are likelier than rows left out: what the fit owes to having seen them."""
-        return self.log_likelihood - self.score
 
     def is_near(self, best: Fit) -> bool:
         """Return whether rows left out do not tell the fit from a better one, by one standard error."""

@@ -386,10 +386,22 @@ class EMRun:
 
     def result(self) -> Fit:
         """Return the best mixture of the run."""
+        rows, left_out = self.compared_on, self.rows_left_out()
+        optimism = 0.0
+        if left_out is not None:
+            # Rows are left out as they are, without their measurement errors.
+            has_errors = np.any(rows.measurement)
+            exact = (
+                rows.exact.e_step(self.best.parameters[None])[1][0]
+                if has_errors
+                else self.best.log_likelihood
+            )
+            optimism = float(exact) - float(left_out.sum())
         return self.best.updated(
             prior=self.prior,
             strengths=self.strengths,
-            left_out=self.rows_left_out(),
+            left_out=left_out,
+            optimism=optimism,
             n_iter=len(self.history),
             history=tuple(self.history),
             status=self.status,

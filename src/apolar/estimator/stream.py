@@ -147,8 +147,10 @@ def _fit_first(
     rows = _stack(first.rows, batch)
     problem, n_components = problem_of(estimator, rows, family, estimator.noise), int(estimator.n_components)
     first = replace(first, rows=rows)
-    # A new start each time the rows have doubled: the one from a few rows may be poor.
-    if last is None or problem.weight >= 2 * first.searched:
+    n_enough = SETTINGS.stream_rows_per_parameter * n_components * (problem.n_features + 1)
+    has_enough = problem.n_rows >= max(SETTINGS.stream_rows, n_enough)
+    # A new start each time the rows have doubled, and before they are dropped: that from a few may be poor.
+    if last is None or has_enough or problem.weight >= 2 * first.searched:
         first, last = replace(first, searched=problem.weight), None
     settings = estimator
     if not isinstance(estimator.init_params, str):
@@ -164,8 +166,7 @@ def _fit_first(
     search = Search(estimator, problem, prior, start, np.float64)
     solution = search.best(is_continued=last is not None and last.is_rounded)
     state, fit = solution.state, solution.fit
-    n_enough = SETTINGS.stream_rows_per_parameter * n_components * (problem.n_features + 1)
-    if problem.n_rows < max(SETTINGS.stream_rows, n_enough):
+    if not has_enough:
         return state, first
     assert fit.stats is not None
     sums = Sums(solution.problem.whitening, fit.stats, prior, compared=problem.weight)

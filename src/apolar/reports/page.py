@@ -95,6 +95,7 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
     """
     from apolar import __version__
 
+    need_report()
     libraries = ", ".join(f"{name} {metadata.version(name)}" for name in ("numpy", "scipy", "scikit-learn"))
     numbers = 1 + (np.arange(analysis.n_rows) if provenance.row_numbers is None else provenance.row_numbers)
     notes = [*provenance.notes]
