@@ -1,6 +1,5 @@
 """The whole folder: files, the page, errors that leave nothing half-written."""
 
-import builtins
 import re
 import sys
 from dataclasses import replace
@@ -169,14 +168,8 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     ],
 )
 def test_what_is_missing_is_named_before_anything_is_done(tmp_path, monkeypatch, missing, names, message):
-    real = builtins.__import__
-
-    def hidden(name, *arguments):
-        if name.partition(".")[0] == missing:
-            raise ImportError(name)
-        return real(name, *arguments)
-
-    monkeypatch.setattr(builtins, "__import__", hidden)
+    for name in [missing, *(name for name in sys.modules if name.startswith(f"{missing}."))]:
+        monkeypatch.setitem(sys.modules, name, None)
     result = invoke(*names, "-o", tmp_path / "out")
     assert result.exit_code == 2
     assert message in result.output
