@@ -83,7 +83,7 @@ def test_it_is_exactly_that_where_components_are_certain(name, columns, n_compon
     chosen = np.arange(0, 40, 3)
     wanted = [refitted(data, fit, prior, i) for i in chosen]
     added = prior.added_rows(data.family, fit.parameters)
-    (values,) = left_out(data, fit.parameters[None], added)
+    (values,), _ = left_out(data, fit.parameters[None], added)
     # The prior adds a thousandth of a row.
     np.testing.assert_allclose(values[chosen], wanted, atol=2e-3)
     np.testing.assert_allclose(fit.left_out, values if weights is None else values * weights, rtol=1e-12)
@@ -126,7 +126,7 @@ def test_what_one_component_shares_is_its_own(name):
     totals = []
     for kind in (name, FAMILIES[name].untied.name):
         data, fit = fitted(X, 0 * labels, kind, None)
-        (values,) = left_out(data, fit.parameters[None], AddedRows())
+        (values,), _ = left_out(data, fit.parameters[None], AddedRows())
         totals.append(values.sum() + data.whitening.log_det * len(X))
     assert totals[0] == pytest.approx(totals[1], abs=1e-6)
 
@@ -178,8 +178,8 @@ def test_the_extension_computes_what_numpy_does(name, kind, monkeypatch):
         # Of the other, rows are far from all components, and most without the one that is nearest.
         mixtures = start, replace(start, means=start.means + 3, covariances=0.03 * start.covariances)
         each = [AddedRows(*(np.ravel(part)[i % np.size(part)] for part in added)) for i in range(2)]
-        alone = [left_out(data, one[None], rows)[0] for one, rows in zip(mixtures, each, strict=True)]
-        return left_out(data, batch(mixtures), added), alone
+        alone = [left_out(data, one[None], rows)[0][0] for one, rows in zip(mixtures, each, strict=True)]
+        return left_out(data, batch(mixtures), added)[0], alone
 
     ours, ours_alone = both()
     monkeypatch.setattr(compiled, "kernels", None)

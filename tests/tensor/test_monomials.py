@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.tensor import monomials, weighted_hankel
+from apolar.tensor import monomials
 
 
 @pytest.mark.parametrize(("dim", "degree"), [(1, 1), (1, 4), (2, 3), (5, 3), (4, 5), (6, 1), (3, 0)])
@@ -38,12 +38,6 @@ def test_hankel_entries_are_coefficients_of_products(row_degree):
     lookup = {tuple(e): c for e, c in zip(tensor.exponents, tensor.coefficients, strict=True)}
     expected = [[lookup[tuple(a + b)] for b in columns] for a in rows]
     np.testing.assert_array_equal(apolar.hankel(tensor, row_degree), expected)
-
-
-def test_weighted_hankel_has_the_singular_values_of_the_flattening():
-    tensor = apolar.SymmetricTensor(4, 3, np.random.default_rng(2).standard_normal(15))
-    flat = np.linalg.svd(tensor.to_dense().reshape(27, 3), compute_uv=False)
-    np.testing.assert_allclose(np.linalg.svd(weighted_hankel(tensor, 3), compute_uv=False), flat)
 
 
 def test_apolar_product_is_the_frobenius_product():
