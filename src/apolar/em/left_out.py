@@ -132,9 +132,10 @@ class LeftOut:
         if not has_volumes(self.family, self.mixtures.n_features):
             return np.ones_like(weights)
         mean = (weights * self._log_dets).sum(axis=1, keepdims=True)
-        return np.exp((self._log_dets - mean) / self.mixtures.n_features) + 0 * weights
+        volumes = np.exp((self._log_dets - mean) / self.mixtures.n_features)
+        return np.broadcast_to(volumes, weights.shape)
 
-    def _deletion(self, removed: Any, n_observed: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
+    def _deletion(self, removed: Any, n_observed: Any) -> tuple[Any, ...]:
         """Return what a row that is left out changes, as a function of its distance D from a component.
 
         With t = 1 - slope D, the logarithm of the weighted density of the component changes there by
@@ -183,7 +184,7 @@ class LeftOut:
             )
             shared = counts * (all_own - many) / max(many - one, MIN_LEFT)
             held, common = held + shared, common + shared
-        moved = common * to_device_of(self._volumes[..., None], removed) * removed / total
+        moved = common * to_device_of(np.array(self._volumes)[..., None], removed) * removed / total
         widened = 1 + moved / held
         factor = held / (held - removed) * widened
         # One over how many pieces a covariance has that rows estimate by themselves.
@@ -198,17 +199,10 @@ class LeftOut:
         constant = xp.log((kept + of_weights) * all_rows / ((counts + of_weights) * (all_rows - removed)))
         constant = constant + xp.log((1 - removed / of_components) / (1 - removed / total))
         constant = constant - 0.5 * n_observed * xp.log(factor)
-        in_common = held if is_one else common + 0 * held
+        in_common = held if is_one else common
         stretch = held / xp.where(in_common > 0, in_common, held)
-        shape = slope + 0 * held
-        return (
-            constant,
-            shape,
-            (counts / kept) ** 2 / factor,
-            pieces + 0 * held,
-            common_slope + 0 * held,
-            stretch,
-        )
+        pull = (counts / kept) ** 2 / factor
+        return tuple(xp.broadcast_arrays(constant, slope, pull, pieces, common_slope, stretch))
 
     def sums(self, block: Block) -> tuple[float, float, float, float]:
         """Return weighted sums over the rows of a block, under one mixture.
