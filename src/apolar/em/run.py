@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from apolar._core import compiled
-from apolar._core.arrays import Array
 from apolar._core.constants import MAX_FALL, MIN_PART
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import run_in_threads
@@ -56,6 +55,7 @@ def run(
     *,
     callback: Callback | None = None,
     checked_on: Problem | None = None,
+    is_compared: bool = True,
     n_threads: int = 1,
 ) -> list[Fit]:
     """Run EM from some starts.
@@ -75,6 +75,8 @@ def run(
         The rows, or a sample of them, on which the end of an accelerated run is checked to be a maximum. Near
         a saddle steps are as small as near an optimum, and starts such as k-means are often close to one. The
         run leaves saddles.
+    is_compared : bool, default=True
+        Whether rows are left out of the ends of accelerated runs, to compare them.
     n_threads : int, default=1
         For plain steps of compiled kernels, one start per thread.
 
@@ -87,7 +89,8 @@ def run(
     """
     if stop.gain is not None:
         runs = (EMRun(problem, start, prior, stop.steps, callback, checked_on) for start in starts)
-        return [climb(each, stop.gain, checked_on) for each in runs]
+        ends = [(each, climb(each, stop.gain, checked_on)) for each in runs]
+        return [each.compared(end) if is_compared else end for each, end in ends]
     if stop.relative is None:
         return _short_runs(problem, starts, prior, stop.steps)
     if stop.steps < 1:
@@ -322,16 +325,16 @@ class EMRun:
         """The strengths of the prior; None if it has none."""
         return self.prior.strengths if isinstance(self.prior, Shrinkage) else None
 
-    def rows_left_out(self) -> Array | None:
-        """Return the weighted log-densities of rows left out at the best mixture, if they are compared."""
-        rows, parameters = self.compared_on, self.best.parameters
-        if not isinstance(self.free_prior, AdaptivePrior) or self.best.stats is None:
-            return None
-        prior = self.free_prior.of_strengths(self.strengths)
-        added = prior.added_rows(rows.family, parameters)
-        (values,), _ = left_out(rows, parameters[None], added, self.problem.weight)
-        weights = rows.row_weights()
-        return values if weights is None else values * weights
+    def compared(self, end: Fit) -> Fit:
+        """Return the result of the run with what rows left out say of it, if optima are compared so."""
+        rows = self.compared_on
+        if not isinstance(self.free_prior, AdaptivePrior) or end.stats is None:
+            return end
+        added = self.free_prior.of_strengths(self.strengths).added_rows(rows.family, end.parameters)
+        (without,), (seen,) = left_out(rows, end.parameters[None], added, self.problem.weight)
+        of_rows = rows.row_weights()
+        weights = np.ones(len(seen)) if of_rows is None else of_rows
+        return end.updated(left_out=without * weights, optimism=float((seen - without) @ weights))
 
     def adapt_prior(self) -> bool:
         """Adapt the prior to the best mixture; return whether there is a prior that adapts.
@@ -386,22 +389,11 @@ class EMRun:
 
     def result(self) -> Fit:
         """Return the best mixture of the run."""
-        rows, left_out = self.compared_on, self.rows_left_out()
-        optimism = 0.0
-        if left_out is not None:
-            # Rows are left out as they are, without their measurement errors.
-            has_errors = np.any(rows.measurement)
-            exact = (
-                rows.exact.e_step(self.best.parameters[None])[1][0]
-                if has_errors
-                else self.best.log_likelihood
-            )
-            optimism = float(exact) - float(left_out.sum())
         return self.best.updated(
             prior=self.prior,
             strengths=self.strengths,
-            left_out=left_out,
-            optimism=optimism,
+            left_out=None,
+            optimism=0.0,
             n_iter=len(self.history),
             history=tuple(self.history),
             status=self.status,

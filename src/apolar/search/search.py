@@ -114,12 +114,15 @@ def _near_optimum_of_all(data: Problem, start: Fit, prior: Prior | None, max_ite
     """Return a start after runs on growing samples of many rows, so that few passes over all are left."""
     n_parameters = data.family.n_parameters(start.parameters.n_components, data.n_features)
     steps, step = [], SETTINGS.growth
+    # Strengths that were chosen are chosen again on all rows only.
+    prior = None if prior is None else prior.of_strengths(start.strengths)
     while data.n_rows // step >= max(2 * SETTINGS.sample_rows, SETTINGS.approach_rows * n_parameters):
         steps.append(step)
         step *= SETTINGS.growth
     for step in [] if start.is_from_all_rows else reversed(steps):
         stop = Stop(min(max_iter, SETTINGS.sample_passes), gain=SETTINGS.sample_tolerance)
-        (start,) = run(data.replace(rows=data.rows.systematic_sample(step)), [start], prior, stop)
+        rows = data.replace(rows=data.rows.systematic_sample(step))
+        (start,) = run(rows, [start], prior, stop, is_compared=False)
     return start
 
 
