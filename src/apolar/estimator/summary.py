@@ -181,13 +181,13 @@ def _remarks_on_shrinkage(strengths: Strengths | None) -> list[str]:
     """Return how strongly covariances and weights are shrunk."""
     remarks = []
     if strengths is not None and strengths.common:
-        rows = figures(strengths.common, 3)
+        rows = f"{strengths.common:,.6g}"
         remarks.append(f"Covariances are shrunk towards a common one with the weight of {rows} rows.")
     if strengths is not None and strengths.diagonal:
         share = f"{100 * strengths.diagonal:.0f}%"
         remarks.append(f"Correlations of the common covariance are shrunk by {share}.")
     if strengths is not None and strengths.weights:
-        rows = figures(strengths.weights, 3)
+        rows = f"{strengths.weights:,.6g}"
         remarks.append(f"Weights are shrunk towards equal ones: {rows} rows are added to each component.")
     return remarks
 
