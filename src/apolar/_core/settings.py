@@ -33,9 +33,9 @@ class Settings:
     seeds_per_component: int = 4
     # Steps of EM in a race: of starts, of splits and of mergers, before the best of them are run on.
     short_steps: int = 12
-    # Of optima that rows left out do not tell apart, the one is best that gains at least so much for each nat
-    # by which rows that are seen are likelier than rows left out: with these, 3/2 for each parameter, as in
-    # [bozdogan1994].
+    # Among optima that rows left out do not tell apart: what one must gain for each nat by which rows that
+    # are seen are likelier than rows left out. Together that is 3/2 for each parameter, as in [bozdogan1994]
+    # (benchmarks/left_out).
     price: float = 0.5
     # How many of a race are run to their optima, pairs are merged, and rounds of split and merge are run.
     kept: int = 3

@@ -30,7 +30,8 @@ __all__ = ["LeftOut", "best_strengths", "left_out"]
 
 # How far sums of weights may be from each other by rounding.
 ROUNDING = 1e-9
-# What is compared: numbers of rows, and fractions of the diagonal.
+# The strengths that are compared (benchmarks/left_out): numbers of rows, and fractions of the diagonal. The
+# likelihood of rows left out is flat between neighbours; the last number of rows stands for infinity.
 ROWS = (0.0, 0.5, 4.0, 32.0, 256.0, 2048.0, 1e5)
 DIAGONALS = (0.0, 0.03, 0.2, 0.5, 0.9, 1.0)
 
