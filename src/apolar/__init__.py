@@ -22,6 +22,7 @@ __all__ = [
     "Selection",
     "SphericalMixture",
     "Status",
+    "StudentMixture",
     "SymmetricTensor",
     "Waring",
     "__version__",
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from apolar.classification import MixtureClassifier
     from apolar.data.device import on_device
     from apolar.decomposition import Status, Waring, decompose, refine
-    from apolar.estimator import GaussianMixture, MixtureImputer
+    from apolar.estimator import GaussianMixture, MixtureImputer, StudentMixture
     from apolar.exceptions import ApolarWarning
     from apolar.mixture import MixtureStatus, Prior, SphericalMixture
     from apolar.moments import Moments, MomentSketch, n_components_from_spectrum, spherical_moments
@@ -73,7 +74,7 @@ _HOMES = {
     "apolar.mixture": ("MixtureStatus", "Prior", "SphericalMixture"),
     "apolar.moments": ("MomentSketch", "Moments", "n_components_from_spectrum", "spherical_moments"),
     "apolar.recovery": ("MomentMixture", "mixture_from_moments", "recover", "select_from_moments"),
-    "apolar.estimator": ("GaussianMixture", "MixtureImputer"),
+    "apolar.estimator": ("GaussianMixture", "MixtureImputer", "StudentMixture"),
     "apolar.exceptions": ("ApolarWarning",),
     "apolar.selection": ("Selection", "select"),
     "apolar.classification": ("MixtureClassifier",),

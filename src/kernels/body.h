@@ -24,7 +24,7 @@ static int NAME(e_step)(const Rows *rows, const Mixtures *mixtures, const Parts 
   int64_t n_tiled = is_full ? n * NAME(n_triangle)(is_apart ? m : m + 1) : 0;
   if (!is_full || is_apart) n_tiled += NAME(n_linear)(n, n_lines);
   NAME(Block) block;
-  if (NAME(block_of)(&block, rows, n_lines, n, n_tiled)) return -1;
+  if (NAME(block_of)(&block, rows, n_lines, mixtures->tails ? 3 * n : n, n_tiled)) return -1;
   int length = block.length, stride = block.stride;
   for (int64_t part; (part = next_part(parts->counter)) < parts->n_parts;) {
     double *out = stats + part * n * n_stats, *likelihood = log_likelihood + part * n_mixtures;
@@ -34,12 +34,15 @@ static int NAME(e_step)(const Rows *rows, const Mixtures *mixtures, const Parts 
       int n_rows = stop - start < length ? (int)(stop - start) : length;
       NAME(write_features)(rows, mixtures->kind, &block, start, n_rows, mixtures->source == SOFT);
       if (mixtures->source == SOFT || mixtures->source == HARD) NAME(write_logits)(mixtures, &block, m);
+      if (mixtures->tails) NAME(with_tails)(mixtures->tails, block.logits, n, 1, stride, length);
       if (mixtures->source == SOFT) {
         for (int h = 0; h < n_mixtures; h++) {
           double *logits = block.logits + (ptrdiff_t)h * n_components * stride;
           likelihood[h] += NAME(soft)(logits, n_components, block.weights, rows->weights != NULL, stride, length,
                                       h ? NULL : block.next_rows, rows->row_stride);
         }
+        if (mixtures->tails)
+          NAME(take_factors)(block.logits, n, mixtures->tail_sums + part * 2 * n, stride, length);
       } else if (mixtures->source == HARD) {
         NAME(hard)(block.logits, n, block.weights, stride, length);
       } else if (mixtures->source == GIVEN) {
@@ -81,6 +84,7 @@ static int NAME(rows)(const Rows *rows, const Mixtures *mixtures, const Parts *p
       int n_rows = stop - start < length ? (int)(stop - start) : length;
       NAME(write_features)(rows, mixtures->kind, &block, start, n_rows, 0);
       NAME(write_logits)(mixtures, &block, m);
+      if (mixtures->tails) NAME(with_tails)(mixtures->tails, block.logits, n, 0, stride, length);
       if (results->logits) {
         for (int k = 0; k < n; k++)
           memcpy(results->logits + k * rows->n_rows + start, block.logits + (ptrdiff_t)k * stride,

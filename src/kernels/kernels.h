@@ -39,6 +39,8 @@ typedef struct {
   int is_linear; /* whether the natural parameters of all quadratics are zero */
   const double *responsibilities; /* for GIVEN: n_components x n_rows, by strides in doubles */
   ptrdiff_t component_stride, responsibility_stride;
+  const double *tails; /* see `Tails.numbers` in apolar/mixture/tails.py, 4 per component; NULL if they are Gaussian */
+  double *tail_sums; /* n_parts x 2 x components: of responsibilities, and of these times log(1 + D / dof) */
 } Mixtures;
 
 /* Rows in parts of equal length: threads take the next part from a counter, and write the sums of each part to

@@ -151,6 +151,15 @@ static int mixtures_of(Buffers *buffers, PyObject *natural, const Rows *rows, in
   return 0;
 }
 
+/* The tails of as many components, or None. */
+static int tails_of(Buffers *buffers, PyObject *tails, Mixtures *mixtures) {
+  if (tails == Py_None) return 0;
+  Py_buffer *view = buffer_of(buffers, tails, "tails", 2, "d", READ_CONTIGUOUS);
+  if (!view || !has_length(view, "tails", 4 * (int64_t)mixtures->n_mixtures * mixtures->n_components)) return -1;
+  mixtures->tails = view->buf;
+  return 0;
+}
+
 static int is_kind(int kind) {
   if (kind >= SPHERICAL && kind <= FULL) return 1;
   PyErr_Format(PyExc_ValueError, "No kind %d.", kind);
@@ -159,16 +168,17 @@ static int is_kind(int kind) {
 
 PyDoc_STRVAR(e_step_doc,
              "e_step(values, weights, centre, scale, matrix, natural, kind, is_linear, is_hard, n_mixtures, part_rows, "
-             "counter, stats, log_likelihood)\n--\n\nAdd sufficient statistics and log-likelihoods of parts of rows.");
+             "tails, counter, stats, log_likelihood, tail_sums)\n--\n\n"
+             "Add sufficient statistics and log-likelihoods of parts of rows; tails are None if they are Gaussian.");
 
 static PyObject *e_step(PyObject *Py_UNUSED(module), PyObject *arguments) {
   RowArguments given;
-  PyObject *natural, *counter, *stats, *likelihood;
+  PyObject *natural, *tails, *counter, *stats, *likelihood, *tail_sums = Py_None;
   int kind, is_linear, is_hard, n_mixtures, status;
   long long part_rows;
-  if (!PyArg_ParseTuple(arguments, "OOOOOOiiiiLOOO", &given.values, &given.weights, &given.centre, &given.scale,
-                        &given.matrix, &natural, &kind, &is_linear, &is_hard, &n_mixtures, &part_rows, &counter,
-                        &stats, &likelihood) ||
+  if (!PyArg_ParseTuple(arguments, "OOOOOOiiiiOLOOO|O", &given.values, &given.weights, &given.centre, &given.scale,
+                        &given.matrix, &natural, &kind, &is_linear, &is_hard, &n_mixtures, &tails, &part_rows,
+                        &counter, &stats, &likelihood, &tail_sums) ||
       !is_kind(kind))
     return NULL;
   Buffers buffers = {.n = 0};
@@ -176,7 +186,8 @@ static PyObject *e_step(PyObject *Py_UNUSED(module), PyObject *arguments) {
   Mixtures mixtures;
   Parts parts;
   if (rows_of(&buffers, &given, &rows) || parts_of(&buffers, counter, part_rows, &rows, &parts) ||
-      mixtures_of(&buffers, natural, &rows, kind, is_linear, n_mixtures, &mixtures))
+      mixtures_of(&buffers, natural, &rows, kind, is_linear, n_mixtures, &mixtures) ||
+      tails_of(&buffers, tails, &mixtures))
     return failed(&buffers);
   mixtures.source = is_hard ? HARD : SOFT;
   if (is_hard && n_mixtures > 1) {
@@ -188,6 +199,11 @@ static PyObject *e_step(PyObject *Py_UNUSED(module), PyObject *arguments) {
   if (!out || !has_length(out, "stats", parts.n_parts * n * mixtures.n_stats)) return failed(&buffers);
   Py_buffer *sums = buffer_of(&buffers, likelihood, "log_likelihood", 2, "d", WRITE);
   if (!sums || !has_length(sums, "log_likelihood", parts.n_parts * n_mixtures)) return failed(&buffers);
+  if (mixtures.tails) {
+    Py_buffer *of_tails = buffer_of(&buffers, tail_sums, "tail_sums", 3, "d", WRITE);
+    if (!of_tails || !has_length(of_tails, "tail_sums", parts.n_parts * 2 * n)) return failed(&buffers);
+    mixtures.tail_sums = of_tails->buf;
+  }
   if (!parts.n_parts) return finished(&buffers, 0);
   Py_BEGIN_ALLOW_THREADS;
   status = kernels->e_step(&rows, &mixtures, &parts, out->buf, sums->buf);
@@ -240,17 +256,17 @@ static PyObject *stats(PyObject *Py_UNUSED(module), PyObject *arguments) {
 }
 
 PyDoc_STRVAR(rows_doc,
-             "rows(values, weights, centre, scale, matrix, natural, kind, is_linear, part_rows, counter, "
+             "rows(values, weights, centre, scale, matrix, natural, kind, is_linear, tails, part_rows, counter, "
              "logits, responsibilities, labels, density, sums)\n--\n\n"
              "Write what is asked for of each row, and the sums of parts of rows; None for what is not asked for.");
 
 static PyObject *row_results(PyObject *Py_UNUSED(module), PyObject *arguments) {
   RowArguments given;
-  PyObject *natural, *counter, *outputs[5];
+  PyObject *natural, *tails, *counter, *outputs[5];
   int kind, is_linear, status;
   long long part_rows;
-  if (!PyArg_ParseTuple(arguments, "OOOOOOiiLOOOOOO", &given.values, &given.weights, &given.centre, &given.scale,
-                        &given.matrix, &natural, &kind, &is_linear, &part_rows, &counter, &outputs[0],
+  if (!PyArg_ParseTuple(arguments, "OOOOOOiiOLOOOOOO", &given.values, &given.weights, &given.centre, &given.scale,
+                        &given.matrix, &natural, &kind, &is_linear, &tails, &part_rows, &counter, &outputs[0],
                         &outputs[1], &outputs[2], &outputs[3], &outputs[4]) ||
       !is_kind(kind))
     return NULL;
@@ -259,7 +275,7 @@ static PyObject *row_results(PyObject *Py_UNUSED(module), PyObject *arguments) {
   Mixtures mixtures;
   Parts parts;
   if (rows_of(&buffers, &given, &rows) || parts_of(&buffers, counter, part_rows, &rows, &parts) ||
-      mixtures_of(&buffers, natural, &rows, kind, is_linear, 1, &mixtures))
+      mixtures_of(&buffers, natural, &rows, kind, is_linear, 1, &mixtures) || tails_of(&buffers, tails, &mixtures))
     return failed(&buffers);
   static const char *const names[] = {"logits", "responsibilities", "labels", "density", "sums"};
   static const int n_dims[] = {2, 2, 1, 1, 2};

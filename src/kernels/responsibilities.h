@@ -97,6 +97,43 @@ INLINE void NAME(write_logits)(const Mixtures *mixtures, NAME(Block) *block, int
   }
 }
 
+/* Replace the logits of Gaussian components by those of t distributions of the same means and scale matrices. The
+   lines that follow them, if they are asked for, become the factors of the rows, and then log(1 + D / dof). */
+INLINE void NAME(with_tails)(const double *tails, double *logits, int n, int has_factors, int stride, int length) {
+  for (int k = 0; k < n; k++, tails += 4) {
+    double *line = logits + (ptrdiff_t)k * stride;
+    double *factors = line + (ptrdiff_t)n * stride, *logs = factors + (ptrdiff_t)n * stride;
+    VEC peak = SPLAT(tails[0]), top = SPLAT(tails[1]), dof = SPLAT(tails[2]), half = SPLAT(tails[3]);
+    VEC per_dof = SPLAT(1.0) / dof;
+    for (int v = 0; v < length; v += LANES) {
+      VEC distance = peak - LOAD(line + v);
+      distance = MAXIMUM(distance + distance, SPLAT(0.0));
+      VEC log = NAME(logarithm)(SPLAT(1.0) + distance * per_dof);
+      STORE(line + v, top - half * log);
+      if (!has_factors) continue;
+      STORE(factors + v, (half + half) / (dof + distance));
+      STORE(logs + v, log);
+    }
+  }
+}
+
+/* Add the sums of responsibilities, and of these times the logarithms, and multiply them by the factors. */
+INLINE void NAME(take_factors)(double *responsibilities, int n, double *sums, int stride, int length) {
+  for (int k = 0; k < n; k++) {
+    double *line = responsibilities + (ptrdiff_t)k * stride;
+    const double *factors = line + (ptrdiff_t)n * stride, *logs = factors + (ptrdiff_t)n * stride;
+    VEC total = SPLAT(0.0), of_logs = SPLAT(0.0);
+    for (int v = 0; v < length; v += LANES) {
+      VEC share = LOAD(line + v);
+      total += share;
+      of_logs += share * LOAD(logs + v);
+      STORE(line + v, share * LOAD(factors + v));
+    }
+    sums[k] += NAME(sum_of)(total);
+    sums[n + k] += NAME(sum_of)(of_logs);
+  }
+}
+
 /* The largest of n lines, at one vector of rows. */
 INLINE VEC NAME(largest)(const double *lines, int n, int stride) {
   VEC largest = LOAD(lines);

@@ -128,7 +128,8 @@ def e_step(
     *,
     is_hard: bool = False,
     is_linear: bool = False,
-) -> tuple[Array, Array]:
+    tails: Array | None = None,
+) -> list[Array]:
     """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods.
 
     Parameters
@@ -144,19 +145,24 @@ def e_step(
         Whether each row counts for the component of its largest logit alone.
     is_linear : bool, default=False
         Whether the natural parameters of the quadratics are all zero.
+    tails : ndarray, shape (n_mixtures * n_components, 4), optional
+        See `apolar.mixture.tails.Tails.numbers`.
 
     Returns
     -------
     stats : ndarray, shape (n_mixtures * n_components, n_stats)
+        With tails, rows count by their factors.
     log_likelihood : ndarray, shape (n_mixtures,)
+    tail_sums : ndarray, shape (2, n_mixtures * n_components)
+        With tails: the sums of responsibilities, and of these times log(1 + D / dof).
     """
     n_mixtures, n_components, width = natural.shape
     n = n_mixtures * n_components
     of_mixtures = (np.ascontiguousarray(natural.reshape(n, width)), kind, is_linear, is_hard, n_mixtures)
-    stats, log_likelihood = _sums_of_parts(
-        "e_step", (values, weights, *row_map, *of_mixtures), [(n, width), (n_mixtures,)], n_threads
-    )
-    return stats, log_likelihood
+    shapes: list[tuple[int, ...]] = [(n, width), (n_mixtures,)]
+    shapes += [] if tails is None else [(2, n)]
+    arguments = values, weights, *row_map, *of_mixtures, tails
+    return _sums_of_parts("e_step", arguments, shapes, n_threads)
 
 
 def stats_under(
@@ -217,12 +223,13 @@ def write_rows(
     n_threads: int = 1,
     *,
     is_linear: bool = False,
+    tails: Array | None = None,
 ) -> Array:
     """Write results for each row under one mixture.
 
     Parameters
     ----------
-    values, weights, row_map, kind, n_threads, is_linear
+    values, weights, row_map, kind, n_threads, is_linear, tails
         As for `e_step`.
     natural : ndarray, shape (n_components, n_stats)
     results : RowResults
@@ -232,7 +239,7 @@ def write_rows(
     sums : ndarray, shape (3,)
         Of log-densities, of logarithms of the largest responsibilities, and of weights.
     """
-    of_mixture = (np.ascontiguousarray(natural), kind, is_linear)
+    of_mixture = (np.ascontiguousarray(natural), kind, is_linear, tails)
     of_rows = (results.logits, results.responsibilities, results.labels, results.density)
     (sums,) = _sums_of_parts(
         "rows", (values, weights, *row_map, *of_mixture), [(3,)], n_threads, of_rows, natural.size

@@ -20,6 +20,7 @@ from apolar.data import Scratch, thread_scratch
 from apolar.data.chunks import row_squares
 from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
+from apolar.mixture.tails import Tails
 
 
 class Block(ABC):
@@ -53,21 +54,26 @@ class Block(ABC):
         The weights of the rows do not count.
         """
 
-    def e_step(self, natural: Array) -> tuple[Any, Any]:
+    def e_step(self, natural: Array, tails: Tails | None = None) -> tuple[Any, Any]:
         """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods.
 
         Parameters
         ----------
         natural : ndarray, shape (n_mixtures, n_components, n_stats)
             Natural parameters in whitened coordinates.
+        tails : Tails, optional
+            By default those of Gaussian components.
 
         Returns
         -------
         stats : array, shape (n_mixtures * n_components, n_stats)
+            With long tails, rows count by their factors, and there are two more columns: the sums of
+            responsibilities, and the derivatives by degrees of freedom.
         log_likelihood : array, shape (n_mixtures,)
         """
         n_mixtures, n_components, n_stats = natural.shape
-        logits = self.logits(natural.reshape(-1, n_stats))
+        flat_natural = natural.reshape(-1, n_stats)
+        logits, factors, slopes = self._logits_and_factors(flat_natural, None if tails is None else tails.flat)
         xp = namespace(logits)
         shape = n_mixtures, n_components, self.n_rows
         responsibilities, densities = posteriors(xp.reshape(logits, shape))
@@ -75,7 +81,26 @@ class Block(ABC):
             responsibilities *= self.weights
             densities *= self.weights
         flat = xp.reshape(responsibilities, (n_mixtures * n_components, self.n_rows))
-        return self.stats(flat), xp.sum(densities, axis=1)
+        if tails is None:
+            return self.stats(flat), xp.sum(densities, axis=1)
+        stats = self.weighted_stats(flat * factors, flat, flat_natural)
+        of_tails = xp.stack([xp.sum(flat, axis=1), xp.sum(flat * slopes, axis=1)], axis=1)
+        return xp.concat([stats, of_tails], axis=1), xp.sum(densities, axis=1)
+
+    def _logits_and_factors(self, natural: Array, tails: Tails | None) -> tuple[Any, Any, Any]:
+        """Return the logits of components, and with long tails factors and slopes: see `TailTerms`."""
+        logits = self.logits(natural)
+        if tails is None:
+            return logits, None, None
+        return tails.terms(logits, *(self.peaks(natural) or ()))
+
+    def weighted_stats(self, weighted: Any, responsibilities: Any, natural: Array) -> Any:  # noqa: ARG002
+        """Return the row statistics summed under responsibilities times factors.
+
+        Where values are missing, what is known of them does not depend on the factors: their covariances
+        count by the responsibilities.
+        """
+        return self.stats(weighted)
 
     def nearest_stats(self, natural: Array) -> Any:
         """Return the sufficient statistics where each row counts for the component of its largest logit.
@@ -95,7 +120,7 @@ class Block(ABC):
         """
         return None
 
-    def posteriors(self, natural: Array, what: str) -> Any:
+    def posteriors(self, natural: Array, what: str, tails: Tails | None = None) -> Any:
         """Return what one mixture says about each row.
 
         Parameters
@@ -106,12 +131,14 @@ class Block(ABC):
             The most probable component of each row; the responsibilities, shape (n_rows, n_components);
             log-densities; logarithms of weighted densities, shape (n_components, n_rows); or the weighted
             sums of log-densities, of logarithms of the largest responsibilities, and of ones.
+        tails : Tails, optional
+            By default those of Gaussian components.
 
         Returns
         -------
         answer : array or tuple
         """
-        logits = self.logits(natural)
+        logits = self._logits_and_factors(natural, tails)[0]
         xp = namespace(logits)
         # A copy, as the next block uses the same working memory.
         logits = xp.asarray(logits, copy=True)
@@ -178,9 +205,16 @@ class CompiledBlock(Block):
         self.row_map = RowMap.of(np.zeros(values.shape[1])) if row_map is None else row_map
         self.kind, self.n_threads = family.n_axes, n_threads
 
-    def e_step(self, natural: Array) -> tuple[Array, Array]:
+    def e_step(self, natural: Array, tails: Tails | None = None) -> tuple[Array, Array]:
         """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods."""
-        return compiled.e_step(self.values, self.weights, self.row_map, natural, self.kind, self.n_threads)
+        rows = self.values, self.weights, self.row_map
+        if tails is None:
+            stats, log_likelihood = compiled.e_step(*rows, natural, self.kind, self.n_threads)
+            return stats, log_likelihood
+        known = compiled.e_step(*rows, natural, self.kind, self.n_threads, tails=tails.flat.numbers)
+        stats, log_likelihood, (counts, logs) = known
+        slopes = tails.flat.slope_sums(counts, stats[:, 0], logs)
+        return np.column_stack([stats, counts, slopes]), log_likelihood
 
     def nearest_stats(self, natural: Array) -> Array:
         """Return the sufficient statistics where each row counts for the component of its largest logit."""
@@ -197,7 +231,7 @@ class CompiledBlock(Block):
         given = np.asarray(responsibilities, np.float64)
         return compiled.stats_under(self.values, None, self.row_map, given, self.kind, self.n_threads)
 
-    def posteriors(self, natural: Array, what: str) -> Any:
+    def posteriors(self, natural: Array, what: str, tails: Tails | None = None) -> Any:
         """Return what one mixture says about each row."""
         n_rows, n_components = self.n_rows, len(natural)
         arrays = {
@@ -207,7 +241,9 @@ class CompiledBlock(Block):
             "density": np.empty(n_rows) if what == "densities" else None,
         }
         rows = self.values, self.weights if what == "sums" else None, self.row_map
-        sums = compiled.write_rows(*rows, natural, self.kind, RowResults(**arrays), self.n_threads)
+        numbers = None if tails is None else tails.numbers
+        known = RowResults(**arrays), self.n_threads
+        sums = compiled.write_rows(*rows, natural, self.kind, *known, tails=numbers)
         return next((array for array in arrays.values() if array is not None), tuple(sums.tolist()))
 
 

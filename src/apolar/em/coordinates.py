@@ -20,6 +20,7 @@ from apolar.mixture import sharing
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, noise_weights
 from apolar.mixture.prior import Prior
+from apolar.mixture.tails import MAX_DOF, MIN_DOF, dof_information
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,17 +69,30 @@ class LocalCoordinates:
         roots = np.sqrt(np.maximum(self._weights * self.weight, 1.0))
         r, m = self.centre.means.shape
         of_covariances = np.sqrt(self._information.ravel())
-        return np.concatenate([roots[:r], np.repeat(roots[:r], m), of_covariances, roots[r:]])
+        return np.concatenate([roots[:r], np.repeat(roots[:r], m), of_covariances, roots[r:], self._of_dof])
 
-    def _changes(self, tangent: Array) -> tuple[Array, Array, Array]:
-        """Return the changes, from the centre, of logarithms of weights, of means, and of covariances."""
+    @functools.cached_property
+    def _of_dof(self) -> Array:
+        """The roots of the information about logarithms of the degrees of freedom that are estimated."""
+        n_dof, dof = self.family.n_dof(self.centre.n_components), self.centre.dof
+        if not n_dof or dof is None:
+            return np.zeros(0)
+        each = self.centre.weights * self.weight * dof_information(dof, self.centre.n_features)
+        return np.sqrt(np.maximum(each.reshape(n_dof, -1).sum(axis=1), 1.0))
+
+    def _changes(self, tangent: Array) -> tuple[Array, Array, Array, Array]:
+        """Return the changes, from the centre, of weights, means, covariances and degrees of freedom.
+
+        Those of weights and of degrees of freedom are changes of their logarithms.
+        """
         changes = tangent / self.scales
         r, m = self.centre.means.shape
         end = r + r * m + self._information.size
         of_covariances = changes[r + r * m : end].reshape(self._information.shape)
-        # The weight of the noise is last.
-        of_weights = np.concatenate([changes[:r], changes[end:]])
-        return of_weights, changes[r : r + r * m].reshape(r, m), of_covariances
+        # After these the weight of the noise.
+        of_noise, of_dof = np.split(changes[end:], [int(self.has_noise)])
+        of_weights = np.concatenate([changes[:r], of_noise])
+        return of_weights, changes[r : r + r * m].reshape(r, m), of_covariances, of_dof
 
     @property
     def origin(self) -> Array:
@@ -89,24 +103,29 @@ class LocalCoordinates:
     def null_direction(self) -> Array:
         """The tangent vector along which the mixture does not change: all weights times one factor."""
         direction, r = self.scales.copy(), self.centre.n_components
-        direction[r : len(direction) - self.has_noise] = 0.0
+        end = len(direction) - len(self._of_dof)
+        direction[r : end - self.has_noise] = 0.0
+        direction[end:] = 0.0
         return direction
 
     @np.errstate(over="ignore", invalid="ignore")
     def retract(self, tangent: Array) -> WhitenedParameters:
         """Return the mixture at a tangent vector; far away its parameters may not be finite."""
-        a, b, c = self._changes(tangent)
+        a, b, c, d = self._changes(tangent)
         logs = np.log(np.maximum(self._weights, MIN_WEIGHT)) + a
         weights = np.exp(logs - logs.max())
         means = self.centre.means + self.family.times(self._root, b)
         # Without a prior components may collapse: variances have the same floor as in the M-step.
         covariances = self.family.floored(sharing.retract(self.family, self._root, c))
-        return WhitenedParameters((weights / weights.sum())[: len(means)], means, covariances)
+        dof = self.centre.dof
+        if len(d) and dof is not None:
+            dof = np.clip(dof * np.exp(d), MIN_DOF, MAX_DOF)
+        return WhitenedParameters((weights / weights.sum())[: len(means)], means, covariances, dof)
 
     def log_change(self, tangent: Array) -> float:
         """Return the largest change, from the centre, of the logarithm of a weight or a deviation."""
-        of_weights, _, of_covariances = self._changes(tangent)
-        return float(max(np.abs(of_weights).max(), np.abs(of_covariances).max()))
+        of_weights, _, *others = self._changes(tangent)
+        return float(max(np.abs(each).max(initial=0.0) for each in (of_weights, *others)))
 
     def step_size(self, tangent: Array) -> float:
         """Return the largest change, from the centre, of such a logarithm, or of a mean in deviations."""
@@ -141,7 +160,13 @@ class LocalCoordinates:
         by_weight[:r] += terms.rows * (1 - r * parameters.weights / parameters.weights.sum())
         where = self._root, self._changes(tangent)[2], parameters
         by_mean, by_covariance = sharing.gradients(self.family, *where, stats, prior)
-        parts = by_weight[:r], by_mean.ravel(), by_covariance.ravel(), by_weight[r:]
+        by_dof = np.zeros(0)
+        if len(self._of_dof) and stats.dof_slopes is not None and parameters.dof is not None:
+            by_dof = (stats.dof_slopes * parameters.dof).reshape(len(self._of_dof), -1)
+            # At a limit they do not change.
+            limits = np.where(by_dof > 0, MAX_DOF, MIN_DOF)
+            by_dof = np.where(parameters.dof.reshape(by_dof.shape) == limits, 0.0, by_dof).sum(axis=1)
+        parts = by_weight[:r], by_mean.ravel(), by_covariance.ravel(), by_weight[r:], by_dof
         return np.concatenate(parts) / self.scales
 
 

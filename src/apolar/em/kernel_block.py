@@ -19,6 +19,7 @@ from apolar._core.namespaces import namespace, to_numpy, total
 from apolar.data import ArrayRows, Chunk
 from apolar.data.rows import add_up
 from apolar.em.blocks import Block
+from apolar.mixture.tails import Tails
 
 if TYPE_CHECKING:
     from apolar.em.row_blocks import RowBlocks
@@ -64,12 +65,13 @@ class KernelBlock(Block):
         """Return the row statistics, which are computed first, summed under responsibilities."""
         return self._written.stats(responsibilities)
 
-    def e_step(self, natural: Array) -> tuple[Any, Any]:
+    def e_step(self, natural: Array, tails: Tails | None = None) -> tuple[Any, Any]:
         """Return the sufficient statistics and the log-likelihoods, of one mixture by the kernel."""
         centre, matrix = self.others.whitening.centre, self.others.whitening.matrix
-        parameters = parameters_of(centre, matrix, natural[0]) if len(natural) == 1 else None
+        is_known = len(natural) == 1 and tails is None
+        parameters = parameters_of(centre, matrix, natural[0]) if is_known else None
         if parameters is None:
-            return self._written.e_step(natural)
+            return self._written.e_step(natural, tails)
         (counts, first, second), log_likelihood = e_step(self.values, self.weights, parameters)
         if parameters.is_full:
             i, j = np.triu_indices(len(centre))
@@ -80,11 +82,12 @@ class KernelBlock(Block):
             second = second.sum(axis=0, keepdims=True)
         return np.vstack([counts, first * scale, second]).T, log_likelihood
 
-    def posteriors(self, natural: Array, what: str) -> Any:
+    def posteriors(self, natural: Array, what: str, tails: Tails | None = None) -> Any:
         """Return what one mixture says about each row: by the kernel, or by checked blocks."""
         if what not in ANSWERS:
-            return super().posteriors(natural, what)
-        parameters = parameters_of(self.others.whitening.centre, self.others.whitening.matrix, natural)
+            return super().posteriors(natural, what, tails)
+        known = self.others.whitening.centre, self.others.whitening.matrix
+        parameters = parameters_of(*known, natural) if tails is None else None
         is_sum = what == "sums"
         if parameters is not None:
             answers, check = predict(self.values, self.weights if is_sum else None, parameters, what)
@@ -96,7 +99,7 @@ class KernelBlock(Block):
         others = replace(self.others, n_working=self.others.n_working + 2 * len(natural))
         size = others.chunk_rows(ArrayRows(self.values))
         blocks = (others(part) for part in self.chunk.parts(size))
-        parts = [block.posteriors(natural, what) for block in blocks if block is not None]
+        parts = [block.posteriors(natural, what, tails) for block in blocks if block is not None]
         if is_sum:
             return tuple(add_up(parts) or (0.0, 0.0, 0.0))
         if any(isinstance(part, np.ndarray) for part in parts):

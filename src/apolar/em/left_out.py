@@ -25,6 +25,7 @@ from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import AdaptivePrior, AddedRows, Strengths, has_volumes, used_strengths
 from apolar.mixture.storage import LOG_2PI
+from apolar.mixture.tails import Tails
 
 __all__ = ["LeftOut", "best_strengths", "left_out"]
 
@@ -47,6 +48,8 @@ class LeftOut:
         A batch.
     natural : ndarray, shape (n_mixtures, n_components or one more, n_stats)
         Natural parameters; those of the noise are last.
+    tails : Tails or None
+        Of the same components.
     added : AddedRows
         By the prior.
     weight : float
@@ -56,6 +59,7 @@ class LeftOut:
     family: Family
     mixtures: WhitenedParameters
     natural: Array
+    tails: Tails | None
     added: AddedRows
     weight: float
 
@@ -80,21 +84,31 @@ class LeftOut:
         if (
             is_whole
             and known_peaks is None
+            and self.tails is None
             and isinstance(logits, np.ndarray)
             and compiled.kernels is not None
         ):
             return self._compiled(logits, peaks, n_observed)
         logits = xp.asarray(logits, copy=True)
         distances = 2 * (to_device_of(np.ascontiguousarray(peaks), logits) - logits[:, :n_components, :])
+        distances, factors, dof = xp.clip(distances, min=0.0), 1.0, None
+        if self.tails is not None:
+            flat = xp.reshape(logits, (-1, block.n_rows))
+            logits, factors, _ = (
+                xp.reshape(each, logits.shape) for each in self.tails.flat.terms(flat, *(known_peaks or ()))
+            )
+            factors = factors[:, :n_components, :]
+            dof = to_device_of(np.array(self.tails.dof[:, :n_components, None]), logits)
         known = xp.asarray(logits, copy=True)
         responsibilities, densities = posteriors(logits)
         shares = responsibilities[:, :n_components, :]
         ones = xp.ones_like(shares[:1, :1, :1])
+        n_observed = to_device_of(n_observed, shares)
         constant, slope, pull, pieces, of_all, stretch = self._deletion(
-            ones if removed is None else removed, to_device_of(n_observed, shares)
+            ones if removed is None else removed, n_observed, factors
         )
-        distances = xp.clip(distances, min=0.0)
-        gains = constant - _loss(slope, pull, pieces, distances)
+        law = dof, n_observed
+        gains = constant - _loss(slope, pull, pieces, distances, *law)
         # Without the component altogether, the others are left, with what they lose of a common covariance.
         is_first = shares > 0.5
         others = xp.where(is_first, xp.full_like(shares, -np.inf), known[:, :n_components, :])
@@ -102,7 +116,7 @@ class LeftOut:
         largest = xp.clip(xp.max(others, axis=1), min=float(np.finfo(float).min))
         with np.errstate(divide="ignore"):  # a single component
             others = xp.log(xp.sum(xp.exp(others - largest[:, None, :]), axis=1)) + (largest - densities)
-        others = others[:, None, :] - _loss(of_all, 1.0, pieces, stretch * distances)
+        others = others[:, None, :] - _loss(of_all, 1.0, pieces, stretch * distances, *law)
         gains = xp.maximum(gains, xp.where(is_first, others, xp.log1p(-xp.clip(shares, max=0.5))))
         return densities + xp.sum(shares * gains, axis=1), densities
 
@@ -136,7 +150,7 @@ class LeftOut:
         volumes = np.exp((self._log_dets - mean) / self.mixtures.n_features)
         return np.broadcast_to(volumes, weights.shape)
 
-    def _deletion(self, removed: Any, n_observed: Any) -> tuple[Any, ...]:
+    def _deletion(self, removed: Any, n_observed: Any, factors: Any = 1.0) -> tuple[Any, ...]:
         """Return what a row that is left out changes, as a function of its distance D from a component.
 
         With t = 1 - slope D, the logarithm of the weighted density of the component changes there by
@@ -148,6 +162,8 @@ class LeftOut:
             The weight that is left out.
         n_observed : array
             The number of values of each row, or of all rows.
+        factors : array or float, default=1.0
+            By how much each row counts in means and scatters, where tails are long.
 
         Returns
         -------
@@ -173,7 +189,7 @@ class LeftOut:
         counts = weights * total * all_rows / of_components - of_weights
         counts = xp.clip(counts, min=2 * MIN_WEIGHT)
         removed = xp.minimum(removed, counts * (1 - MIN_LEFT))
-        kept = counts - removed
+        kept, pulled = counts - removed, xp.minimum(removed * factors, counts * (1 - MIN_LEFT))
         is_one = family.shares_covariance or n_components == 1
         rows, common = each(self.added.rows), each(self.added.common)
         held = rows + (total if is_one else counts)
@@ -187,13 +203,14 @@ class LeftOut:
             held, common = held + shared, common + shared
         moved = common * to_device_of(np.array(self._volumes)[..., None], removed) * removed / total
         widened = 1 + moved / held
+        moved = moved * (pulled / removed)
         factor = held / (held - removed) * widened
         # One over how many pieces a covariance has that rows estimate by themselves.
         by_diagonal = 3 / (n_observed + 2)
         by_own = by_all = (1 / xp.clip(n_observed, min=1.0), by_diagonal, 1.0)[family.n_axes]
         if family.n_axes == 2:
             by_all = 1 + each(self.added.diagonal) * (by_diagonal - 1)
-        own = removed * (counts / kept)
+        own = pulled * (counts / (counts - pulled))
         common_slope = (own if is_one else moved) * by_all / (held * widened)
         slope = common_slope if is_one else common_slope + own * by_own / (held * widened)
         pieces = (own + moved) / (held * widened * slope)
@@ -202,7 +219,7 @@ class LeftOut:
         constant = constant - 0.5 * n_observed * xp.log(factor)
         in_common = held if is_one else common
         stretch = held / xp.where(in_common > 0, in_common, held)
-        pull = (counts / kept) ** 2 / factor
+        pull = (counts / (counts - pulled)) ** 2 / factor
         return tuple(xp.broadcast_arrays(constant, slope, pull, pieces, common_slope, stretch))
 
     def sums(self, block: Block) -> tuple[float, float, float, float]:
@@ -218,11 +235,17 @@ class LeftOut:
         return of_seen, of_without, of_squares, weight
 
 
-def _loss(slope: Any, pull: Any, pieces: float, distances: Any) -> Any:
-    """Return what the log-density at a distance loses by a row that is left out: see `LeftOut._deletion`."""
+def _loss(slope: Any, pull: Any, pieces: Any, distances: Any, dof: Any, n_features: Any) -> Any:
+    """Return what the log-density at a distance loses by a row that is left out: see `LeftOut._deletion`.
+
+    With degrees of freedom, of components with long tails.
+    """
     xp = namespace(distances)
     ratio = xp.clip(1 - slope * distances, min=MIN_LEFT)
-    return 0.5 * (pieces * xp.log(ratio) + distances * (pull / ratio - 1))
+    if dof is None:
+        return 0.5 * (pieces * xp.log(ratio) + distances * (pull / ratio - 1))
+    longer = xp.log1p(distances * pull / ratio / dof) - xp.log1p(distances / dof)
+    return 0.5 * (pieces * xp.log(ratio) + (dof + n_features) * longer)
 
 
 def left_out(
@@ -248,7 +271,8 @@ def left_out(
     """
     exact = problem.exact
     total = problem.weight if weight is None else weight
-    each = LeftOut(problem.family, mixtures, exact.natural(mixtures), added, total)
+    natural = exact.natural(mixtures)
+    each = LeftOut(problem.family, mixtures, natural, problem.family.tails(mixtures, natural), added, total)
     n_working = 8 * each.natural.shape[0] * each.natural.shape[1]
     parts = exact.map_blocks(lambda block: tuple(map(to_numpy, each.densities(block))), n_working)
     without, seen = zip(*parts, strict=True)

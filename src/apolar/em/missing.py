@@ -25,6 +25,7 @@ from apolar.em.whitening import Whitening
 from apolar.mixture.conditional import FULL, ConditionalComponents, NaturalComponents
 from apolar.mixture.families import FAMILIES, Family
 from apolar.mixture.storage import LOG_2PI, square, triangle
+from apolar.mixture.tails import Tails
 
 __all__ = ["IncompleteBlock", "PatternRows", "incomplete_block"]
 
@@ -141,11 +142,22 @@ class PatternRows:
         if weights is not None:
             responsibilities *= weights
             densities *= weights
-        responsibilities, expected = responsibilities.reshape(-1, len(self.values)), self.expectations(given)
-        weighted = responsibilities[..., None] * expected
+        responsibilities = responsibilities.reshape(-1, len(self.values))
+        first, second = self.weighted_sums(given, responsibilities, responsibilities)
+        return responsibilities.sum(axis=1), first, second, densities.sum(axis=1)
+
+    def weighted_sums(
+        self, given: ConditionalComponents, factors: Array, responsibilities: Array
+    ) -> tuple[Array, Array]:
+        """Return the sums of expected rows and their products by factors.
+
+        The covariances of missing values count by the responsibilities.
+        """
+        expected = self.expectations(given)
+        weighted = factors[..., None] * expected
         counts = np.add.reduceat(responsibilities, self.starts[:-1], axis=1)
         second = np.swapaxes(weighted, 1, 2) @ expected + np.einsum("kp,pkij->kij", counts, given.covariances)
-        return counts.sum(axis=1), weighted.sum(axis=1), second, densities.sum(axis=1)
+        return weighted.sum(axis=1), second
 
     def _marginal_sums(
         self, marginal: NaturalComponents, n_mixtures: int, weights: Array | None, n_threads: int
@@ -270,12 +282,32 @@ class AlignedBlock(IncompleteBlock):
         of_missing = (np.log(self.units) - constants)[..., self.incomplete]
         return np.concatenate([of_all, linear, of_missing, quadratics, np.zeros_like(of_missing)], axis=-1)
 
-    def e_step(self, natural: Array) -> tuple[Array, Array]:
+    def e_step(self, natural: Array, tails: Tails | None = None) -> tuple[Array, Array]:
         """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods."""
-        m, columns = self.n_features, self.incomplete
+        if tails is not None:
+            return super().e_step(natural, tails)
         stored, log_likelihood = self.inner.e_step(self._expand(natural))
-        flat = natural.reshape(-1, natural.shape[-1])
-        linear, quadratics = self._parts(flat)
+        places = slice(1 + self.n_features, 1 + self.n_features + len(self.incomplete))
+        return self._completed(stored, stored[:, places], natural), log_likelihood
+
+    def weighted_stats(self, weighted: Array, responsibilities: Array, natural: Array) -> Array:
+        """Return the row statistics summed under responsibilities times factors."""
+        stored = self.inner.stats(weighted)
+        return self._completed(stored, responsibilities @ self.missing, natural)
+
+    def _completed(self, stored: Array, n_missing: Array, natural: Array) -> Array:
+        """Return the statistics of whole rows, from those of the stored columns.
+
+        Parameters
+        ----------
+        stored : ndarray, shape (n_components, n)
+        n_missing : ndarray, shape (n_components, n_incomplete)
+            How many values of each incomplete column are missing.
+        natural : ndarray, shape (..., n_stats)
+            Of the components.
+        """
+        m, columns = self.n_features, self.incomplete
+        linear, quadratics = self._parts(natural.reshape(-1, natural.shape[-1]))
         variances = -0.5 / quadratics
         means = linear * variances
         n_stored = m + len(columns)
@@ -283,11 +315,11 @@ class AlignedBlock(IncompleteBlock):
         second = stored[:, 1 + n_stored : 1 + n_stored + m] + counts * self.errors
         of_missing = stored[:, 1 + m : 1 + n_stored]
         first[:, columns] += of_missing * means[:, columns]
-        expected = means**2 + variances - self.errors
-        second[:, columns] += of_missing * expected[:, columns]
+        second[:, columns] += of_missing * (means**2 - self.errors)[:, columns]
+        second[:, columns] += n_missing * variances[:, columns]
         if self.family.is_spherical:
             second = second.sum(axis=1, keepdims=True)
-        return np.concatenate([counts, first, second], axis=1), log_likelihood
+        return np.concatenate([counts, first, second], axis=1)
 
     def logits(self, natural: Array) -> Array:
         """Return the logarithms of weighted densities of what is observed."""
@@ -303,8 +335,10 @@ class AlignedBlock(IncompleteBlock):
         peaks = peaks + (of_missing - each[:, self.incomplete]) @ self.missing.T
         return peaks, self.n_features - self.missing.sum(axis=1)
 
-    def posteriors(self, natural: Array, what: str) -> Any:
+    def posteriors(self, natural: Array, what: str, tails: Tails | None = None) -> Any:
         """Return what one mixture says about each row."""
+        if tails is not None:
+            return super().posteriors(natural, what, tails)
         return self.inner.posteriors(self._expand(natural), what)
 
 
@@ -330,8 +364,10 @@ class PatternBlock(IncompleteBlock):
             given.marginal.constants[...] += (part.missing @ log_units)[:, None]
             yield part, given.with_measurement(~part.missing * errors) if np.any(errors) else given
 
-    def e_step(self, natural: Array) -> tuple[Array, Array]:
+    def e_step(self, natural: Array, tails: Tails | None = None) -> tuple[Array, Array]:
         """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods."""
+        if tails is not None:
+            return super().e_step(natural, tails)
         n_mixtures, n_components, n_stats = natural.shape
         n, m = n_mixtures * n_components, self.n_features
         totals = [np.zeros(shape) for shape in (n, (n, m), (n, m, m), n_mixtures)]
@@ -341,10 +377,24 @@ class PatternBlock(IncompleteBlock):
                 totals, part.sums(given, n_mixtures, of_part, self.n_threads), strict=True
             ):
                 total += sums
-        counts, first, second, log_likelihood = totals
+        *sums, log_likelihood = totals
+        return self._joined(*sums), log_likelihood
+
+    def weighted_stats(self, weighted: Array, responsibilities: Array, natural: Array) -> Array:
+        """Return the row statistics summed under responsibilities times factors."""
+        n, m = len(natural), self.n_features
+        first, second = np.zeros((n, m)), np.zeros((n, m, m))
+        for part, given in self._parts(natural):
+            factors, shares = (each[:, part.positions] for each in (weighted, responsibilities))
+            of_first, of_second = part.weighted_sums(given, factors, shares)
+            first, second = first + of_first, second + of_second
+        return self._joined(weighted.sum(axis=1), first, second)
+
+    def _joined(self, counts: Array, first: Array, second: Array) -> Array:
+        """Return sums over rows as statistics in whitened coordinates."""
         if self._mixing is not None:
             first, second = first @ self._mixing, self._mixing.T @ second @ self._mixing
-        return np.concatenate([counts[:, None], first, triangle(second)], axis=1), log_likelihood
+        return np.concatenate([counts[:, None], first, triangle(second)], axis=1)
 
     def peaks(self, natural: Array) -> tuple[Array, Array]:
         """Return the largest logits of rows with the same missing values, and how many are observed."""

@@ -24,6 +24,7 @@ from apolar.em.whitening import Whitening, check_scale, diagonal_covariance, sca
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import NoiseBox, SufficientStats, WhitenedParameters, append_noise
 from apolar.mixture.prior import Prior
+from apolar.mixture.tails import Tails
 
 # Rows of at most this many numbers (16 MB) are stored in whitened coordinates for the extension.
 KEPT_NUMBERS = 2**21
@@ -255,17 +256,33 @@ class Problem(RowSamples):
             In whitened coordinates: adding `whitening.log_det` per row gives that in the units of the data.
         """
         natural = self.natural(parameters)
+        tails = self.family.tails(parameters, natural)
         if self._kept is not None:
-            stats, log_likelihood = self._kept.e_step(natural)
+            stats, log_likelihood = self._kept.e_step(natural, tails)
         else:
             n_mixtures, n, _ = natural.shape
             n_fused = n if n_mixtures == 1 else 0
-            blocks = replace(self._blocks, n_working=2 * n_mixtures * n, n_fused=n_fused)
-            sums = blocks.reduce(self.rows, lambda block: block.e_step(natural), self.threads)
+            n_working = (2 if tails is None else 6) * n_mixtures * n
+            blocks = replace(self._blocks, n_working=n_working, n_fused=n_fused)
+            sums = blocks.reduce(self.rows, lambda block: block.e_step(natural, tails), self.threads)
             stats, log_likelihood = sums
         # The rows of noise are those that the components leave.
-        stats = stats.reshape(natural.shape)[:, : parameters.n_components]
-        return self._with_errors(np.ascontiguousarray(stats)), log_likelihood
+        stats = np.reshape(stats, (*natural.shape[:2], -1))[:, : parameters.n_components]
+        known = self._with_errors(np.ascontiguousarray(stats[..., : self.n_stats]))
+        if tails is None:
+            return known, log_likelihood
+        return self._with_rows_at_means(known, stats[..., self.n_stats :], parameters.means), log_likelihood
+
+    def _with_rows_at_means(self, stats: SufficientStats, of_tails: Array, means: Array) -> SufficientStats:
+        """Return statistics as those of Gaussian components, from those with long tails.
+
+        Rows count by their factors there. What their number lacks is made up by rows at the mean: so M-steps
+        and gradients at the mixture are those of the likelihood.
+        """
+        lacking = (of_tails[..., :1] - stats.array[..., :1]) * np.ones_like(means)
+        quadratics = self.family.compact(self.family.between(means, lacking[..., 0]))
+        at_means = np.concatenate([lacking[..., :1], lacking * means, quadratics], axis=-1)
+        return SufficientStats(stats.array + at_means, self.n_features, of_tails[..., 1])
 
     def nearest_stats(self, means: Array) -> SufficientStats:
         """Return the sufficient statistics of the rows nearest to each mean, in whitened coordinates."""
@@ -343,17 +360,19 @@ class Problem(RowSamples):
         component, the responsibilities of a row add up to one less that of the noise.
         """
         exact = self.exact
-        logits = exact.row_logits(exact.natural(parameters), slice(None))
+        natural = exact.natural(parameters)
+        logits = exact.row_logits(natural, slice(None), self.family.tails(parameters, natural))
         responsibilities, densities = posteriors(logits[None])
         return responsibilities[0, : parameters.n_components], densities[0]
 
-    def row_logits(self, natural: Array, rows: slice) -> Array:
+    def row_logits(self, natural: Array, rows: slice, tails: Tails | None = None) -> Array:
         """Return the logarithms of weighted densities at some rows, shape (len(natural), n)."""
         if isinstance(self._kept, CompiledBlock):
-            return CompiledBlock(self._kept.values[rows], None, self.family).logits(natural)
+            block = CompiledBlock(self._kept.values[rows], None, self.family)
+            return np.asarray(block.posteriors(natural, "logits", tails))
         # Block by block: all row statistics together would take too much memory.
         parts = self.exact.map_blocks(
-            lambda block: to_numpy(block.posteriors(natural, "logits")), 2 * len(natural)
+            lambda block: to_numpy(block.posteriors(natural, "logits", tails)), 2 * len(natural)
         )
         return np.concatenate(list(parts), axis=1)[:, rows]
 

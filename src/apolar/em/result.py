@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.settings import SETTINGS
 from apolar.em.whitening import Whitening
 from apolar.exceptions import ApolarWarning
 from apolar.mixture.families import Family
@@ -53,6 +54,8 @@ class Fit:
     left_out : ndarray or None
         The weighted log-density of each row of the comparison under the mixture without it, where candidates
         are compared by these.
+    elliptical : ndarray or None
+        The same, if the tails of the components are of any form: see `apolar.em.elliptical`.
     optimism : float
         By how much the rows are likelier than rows left out: what the fit owes to having seen them.
     prior : Prior or None
@@ -83,6 +86,7 @@ class Fit:
     objective: float = -np.inf
     log_likelihood: float = -np.inf
     left_out: Array | None = None
+    elliptical: Array | None = None
     optimism: float = 0.0
     prior: Prior | None = None
     strengths: Strengths | None = None
@@ -110,8 +114,19 @@ class Fit:
         """Return whether rows left out do not tell the fit from a better one, by one standard error."""
         if self.left_out is None or best.left_out is None:
             return self is best
-        gaps = best.left_out - self.left_out
-        return float(gaps.sum()) <= float(np.sqrt(len(gaps)) * gaps.std())
+        return not _is_below(self.left_out, best.left_out, 1.0)
+
+    def has_worse_shapes(self, other: Fit) -> bool:
+        """Return whether rows are far likelier under the shapes of another fit, whatever the tails are."""
+        if self.elliptical is None or other.elliptical is None:
+            return False
+        return _is_below(self.elliptical, other.elliptical, SETTINGS.chance_errors)
+
+
+def _is_below(rows: Array, others: Array, n_errors: float) -> bool:
+    """Return whether a sum over rows is below another one, by more than so many standard errors."""
+    gaps = others - rows
+    return float(gaps.sum()) > n_errors * float(np.sqrt(len(gaps)) * gaps.std())
 
 
 def in_canonical_order(result: Fit, family: Family, whitening: Whitening) -> Fit:

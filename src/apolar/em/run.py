@@ -13,6 +13,7 @@ from apolar._core.constants import MAX_FALL, MIN_PART
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import run_in_threads
 from apolar.em.ascent import climb
+from apolar.em.elliptical import elliptical_gains
 from apolar.em.left_out import best_strengths, left_out
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
@@ -116,7 +117,8 @@ def _short_runs(problem: Problem, starts: Sequence[Fit], prior: Prior | None, n_
     """Return the starts after some steps, which share their passes."""
     if not n_steps:
         return list(starts)
-    parameters, adapted = batch([start.parameters for start in starts]), prior
+    parameters = problem.family.with_dof(batch([start.parameters for start in starts]))
+    adapted = prior
     for step in range(n_steps):
         stats, likelihoods = problem.e_step(parameters)
         # Adapted less and less often, as it changes less and less.
@@ -142,7 +144,7 @@ def _plain_run(problem: Problem, start: Fit, prior: Prior | None, n_steps: int, 
     A run has collapsed if a component became empty, or the next M-step would have had a variance at its
     floor, or one that is lost in rounding.
     """
-    family, now = problem.family, start.parameters
+    family, now = problem.family, problem.family.with_dof(start.parameters)
     zeros = np.zeros((now.n_components, problem.n_stats))
     last = start.updated(
         status=FitStatus.MAX_ITER,
@@ -194,8 +196,9 @@ def _is_at_floor(
 
 
 def has_kernel(problem: Problem) -> bool:
-    """Return whether the extension runs EM on these rows: they are stored for it, and have no noise."""
-    if not problem.family.has_kernel(problem.n_features) or problem.kept_columns is None:
+    """Return whether the extension runs EM on these rows: stored for it, without noise or long tails."""
+    family = problem.family
+    if not family.has_kernel(problem.n_features) or family.dof is not None or problem.kept_columns is None:
         return False
     return not (problem.is_incomplete or problem.has_noise or np.any(problem.measurement))
 
@@ -228,7 +231,8 @@ def _compiled_runs(
                 i = left.popleft()
             except IndexError:  # another thread took the last one
                 return
-            start = tuple(vars(starts[i].parameters).values())
+            now = starts[i].parameters
+            start = now.weights, now.means, now.covariances
             end = compiled.plain_run(known, start, problem.n_stats, *numbers, n_steps=n_steps, tol=relative)
             parameters, stats, (log_likelihood, objective, n_iter), is_collapsed = end
             converged = not is_collapsed and n_iter < n_steps
@@ -277,14 +281,14 @@ class EMRun:
         compared_on: Problem | None = None,
     ) -> None:
         self.compared_on = problem if compared_on is None else compared_on
-        self.problem, self.start, self.free_prior = problem, start, prior
+        self.problem, self.free_prior = problem, prior
         # The prior of the run, once the first pass has shown what it is for these rows.
         self.prior: Prior | None = None
         # The likelihood of rows left out, at the best mixture under the prior of the run, if it is known.
         self.left_out = -np.inf
         self.max_iter, self.callback = max_iter, callback
         self.history: list[float] = []
-        self.best = start
+        self.start = self.best = start.updated(parameters=problem.family.with_dof(start.parameters))
         self.status = FitStatus.MAX_ITER
         self.has_ended = False
 
@@ -334,7 +338,12 @@ class EMRun:
         (without,), (seen,) = left_out(rows, end.parameters[None], added, self.problem.weight)
         of_rows = rows.row_weights()
         weights = np.ones(len(seen)) if of_rows is None else of_rows
-        return end.updated(left_out=without * weights, optimism=float((seen - without) @ weights))
+        gains = elliptical_gains(rows, end.parameters) if end.parameters.n_components > 1 else 0.0
+        return end.updated(
+            left_out=without * weights,
+            elliptical=(without + gains) * weights,
+            optimism=float((seen - without) @ weights),
+        )
 
     def adapt_prior(self) -> bool:
         """Adapt the prior to the best mixture; return whether there is a prior that adapts.
@@ -393,6 +402,7 @@ class EMRun:
             prior=self.prior,
             strengths=self.strengths,
             left_out=None,
+            elliptical=None,
             optimism=0.0,
             n_iter=len(self.history),
             history=tuple(self.history),

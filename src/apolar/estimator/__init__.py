@@ -2,5 +2,6 @@
 
 from apolar.estimator.gaussian_mixture import GaussianMixture
 from apolar.estimator.imputer import MixtureImputer
+from apolar.estimator.student_mixture import StudentMixture
 
-__all__ = ["GaussianMixture", "MixtureImputer"]
+__all__ = ["GaussianMixture", "MixtureImputer", "StudentMixture"]

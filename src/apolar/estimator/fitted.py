@@ -31,13 +31,14 @@ from apolar.mixture.parameters import (
     noise_weights,
 )
 from apolar.mixture.prior import AddedRows, Prior, Strengths
+from apolar.mixture.tails import Tails
 from apolar.scores import FitSummary
 
 __all__ = ["NOISE_LABEL", "FittedState"]
 
 NOISE_LABEL = -1
 """The label of rows of noise, as in HDBSCAN."""
-_ARRAYS = ("weights", "means", "covariances")
+_ARRAYS = ("weights", "means", "covariances", "dof")
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +91,7 @@ class FittedState:
             If `covariance_type` has been changed since the fit.
         """
         check_is_fitted(estimator, "weights_")
-        kind, known = family(estimator.covariance_type), vars(estimator)
+        kind, known = family(estimator.covariance_type, estimator.dof), vars(estimator)
         noise, kept = known.get("noise_box_"), known.get("_state")
         if kept is not None and kept.family == kind and kept._is_shown_in(known):
             return kept
@@ -98,19 +99,19 @@ class FittedState:
         shape, dtype = np.shape(known["means_"]), np.asarray(known["means_"]).dtype
         if is_changed or np.shape(known["covariances_"]) != kind.covariance_shape(*shape):
             raise ValueError(
-                f"The mixture was not fitted with covariance_type={estimator.covariance_type!r}: fit it "
-                "again."
+                f"The mixture was not fitted with covariance_type={estimator.covariance_type!r}"
+                f"{'' if kind.dof is None else f' and dof={kind.dof!r}'}: fit it again."
             )
-        weights, means, covariances = (np.array(known[f"{name}_"], np.float64) for name in _ARRAYS)
+        arrays = (np.array(known[f"{name}_"], np.float64) for name in _ARRAYS if f"{name}_" in known)
         others = {one.name: known[f"{one.name}_"] for one in fields(cls) if f"{one.name}_" in known}
-        return cls(kind, MixtureParameters(weights, means, covariances, noise), dtype, **others)
+        return cls(kind, MixtureParameters(*arrays, noise=noise), dtype, **others)
 
     def _is_shown_in(self, attributes: dict[str, Any]) -> bool:
         """Return whether attributes are those of this mixture, up to their precision."""
         with np.errstate(over="ignore", under="ignore"):
             for name in _ARRAYS:
-                shown = np.asarray(attributes[f"{name}_"])
-                if not np.array_equal(np.asarray(getattr(self.parameters, name)).astype(shown.dtype), shown):
+                value, shown = getattr(self.parameters, name), np.asarray(attributes.get(f"{name}_", np.nan))
+                if value is not None and not np.array_equal(np.asarray(value).astype(shown.dtype), shown):
                     return False
         return attributes.get("noise_box_") is self.parameters.noise
 
@@ -157,6 +158,7 @@ class FittedState:
         _ = self.blocks
         for one in fields(self):
             vars(estimator).pop(f"{one.name}_", None)
+        vars(estimator).pop("dof_", None)
         vars(estimator).update(attributes, _state=self)
 
     def attributes(self) -> dict[str, Any]:
@@ -198,10 +200,12 @@ class FittedState:
             "precisions_": kind.precisions(parameters.covariances),
             "precisions_cholesky_": whiteners,
         }
+        if parameters.dof is not None:
+            double["dof_"] = parameters.dof
         if np.dtype(self.dtype) == np.float32:
             with np.errstate(over="ignore", under="ignore"):
                 single = {name: np.asarray(value).astype(np.float32)[()] for name, value in double.items()}
-            spreads = [kind.diagonals(np.asarray(single[name])) for name in list(single)[2:]]
+            spreads = [kind.diagonals(np.asarray(single[name])) for name in list(single)[2:5]]
             in_range = all(np.all(np.isfinite(value)) for value in single.values())
             if in_range and all(np.all(value > 0) for value in spreads):
                 return single
@@ -222,6 +226,11 @@ class FittedState:
         whitening, inside = self.whitened
         natural, noise = self.family.natural(inside), self.parameters.noise
         return append_noise(natural, self.parameters.weights, noise, whitening.log_det)
+
+    @functools.cached_property
+    def tails(self) -> Tails | None:
+        """The tails of the same components; None if they are Gaussian."""
+        return self.family.tails(self.whitened[1], self.natural)
 
     @functools.cached_property
     def completion(self) -> Completion:
@@ -276,12 +285,12 @@ class FittedState:
                 n_columns,
                 dtype,
             )
-        blocks, natural = self.blocks, self.natural
+        blocks, natural, tails = self.blocks, self.natural, self.tails
         blocks = blocks if left_out is None else replace(blocks, n_fused=0)
 
         def answers(block: Block) -> Any:
             answer = (
-                block.posteriors(natural, what) if left_out is None else left_out.densities(block)[0][0, :]
+                block.posteriors(natural, what, tails) if left_out is None else left_out.densities(block)[0][0, :]
             )
             answer = answer + blocks.whitening.log_det if what == "densities" else answer
             answer = to_numpy(answer) if rows.returns_to_host or keep is not None else answer
@@ -316,10 +325,10 @@ class FittedState:
 
     def likelihood(self, rows: Rows, n_threads: int | None = 1) -> FitSummary:
         """Return what criteria are computed from, but the evidence, by one pass in bounded memory."""
-        natural = self.natural
+        natural, tails = self.natural, self.tails
         with one_blas_thread():
             n_threads = n_threads or default_threads()
-            sums = self.blocks.reduce(rows, lambda block: block.posteriors(natural, "sums"), n_threads)
+            sums = self.blocks.reduce(rows, lambda block: block.posteriors(natural, "sums", tails), n_threads)
         density, certainty, weight = (float(value) for value in sums)
         if not weight > 0:
             raise ValueError("The weights of the rows are all zero.")
@@ -330,10 +339,11 @@ class FittedState:
         """Return the mixture as one that is fitted, under a prior, to all rows of the fit but one."""
         assert self.n_samples_seen is not None
         mixture, added, weight = self.whitened[1][None], AddedRows(), self.n_samples_seen
+        natural = self.natural[None]
         if prior is not None:
             known = prior.of_strengths(self.shrinkage)
             added = known.added_rows(self.family, self.parameters)
-        return LeftOut(self.family, mixture, self.natural[None], added, weight)
+        return LeftOut(self.family, mixture, natural, self.family.tails(mixture, natural), added, weight)
 
     def with_likelihood(self, rows: Rows, prior: Prior | None, n_threads: int) -> FittedState:
         """Return the state with the likelihood of the rows of the fit, and that of rows left out."""
@@ -354,6 +364,6 @@ class FittedState:
 
     def logits(self, rows: Rows) -> Array:
         """Return the logarithms of weighted densities, up to a constant, shape (n_components, n_rows)."""
-        natural = self.natural
-        parts = self.blocks.map(rows, lambda block: block.posteriors(natural, "logits"), 1)
+        natural, tails = self.natural, self.tails
+        parts = self.blocks.map(rows, lambda block: block.posteriors(natural, "logits", tails), 1)
         return np.concatenate(list(parts), axis=1)[: self.parameters.n_components]

@@ -23,6 +23,7 @@ from apolar.estimator.fit import CallbackSupportMixin, fit_rows, with_callbacks
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import (
     check_parameters,
+    family_of,
     float_type,
     open_input,
     weighted_rows,
@@ -32,7 +33,6 @@ from apolar.estimator.model_files import check_writable, load_model, save_model
 from apolar.estimator.standard_errors import Bootstrap, StandardErrors, bootstrap, standard_errors
 from apolar.estimator.stream import update_from_batch
 from apolar.estimator.summary import Summary, summary_of
-from apolar.mixture.families import family
 from apolar.mixture.parameters import N_NOISE_PARAMETERS
 from apolar.mixture.prior import Prior
 from apolar.mixture.recovered import sample
@@ -220,6 +220,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     weights_: Array
     means_: Array
     covariances_: Array
+    dof: Any = None
+    """The degrees of freedom of the components: those of Gaussian ones are not limited."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -400,7 +402,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         A noise component counts as two, its weight and its volume, as in mclust.
         """
         check_is_fitted(self)
-        n_parameters = family(self.covariance_type).n_parameters(*self.means_.shape)
+        n_parameters = family_of(self).n_parameters(*self.means_.shape)
         return n_parameters + (0 if vars(self).get("noise_box_") is None else N_NOISE_PARAMETERS)
 
     def _n_parameters(self) -> int:

@@ -26,12 +26,14 @@ from apolar.data.sources import source_kind
 from apolar.exceptions import ColumnError
 from apolar.mixture.families import UNIVARIATE, Family, family
 from apolar.mixture.prior import AdaptivePrior, Prior
+from apolar.mixture.tails import MIN_DOF
 from apolar.search.starts import STARTS
 
 __all__ = [
     "allows_rounding",
     "check_columns",
     "check_parameters",
+    "family_of",
     "float_type",
     "is_path",
     "n_threads_of",
@@ -71,6 +73,7 @@ def constraints() -> dict[str, Any]:
         "n_threads": [counted, None],
         "checkpoint": [str, os.PathLike, None],
         "checkpoint_every": [counted],
+        "dof": [StrOptions({"own", "common"}), Interval(Real, MIN_DOF, None, closed="left")],
     }
 
 
@@ -84,7 +87,12 @@ def check_parameters(estimator: Any) -> tuple[Family, Prior | None]:
     if isinstance(prior, str):
         default = Prior() if prior == "conjugate" else AdaptivePrior()
         prior = default if estimator.reg_covar is None else None
-    return family(estimator.covariance_type), prior
+    return family_of(estimator), prior
+
+
+def family_of(estimator: Any) -> Family:
+    """Return the family of an estimator, with the tails of its components."""
+    return family(estimator.covariance_type, estimator.dof)
 
 
 def check_columns(estimator: Any, n_features: int) -> None:

@@ -32,6 +32,7 @@ from apolar.exceptions import CheckpointWarning, warn_user
 from apolar.mixture.families import Family, family
 from apolar.mixture.parameters import MixtureParameters, NoiseBox, WhitenedParameters
 from apolar.mixture.prior import PRIORS, Prior, Strengths
+from apolar.mixture.tails import MIN_DOF
 
 __all__ = ["Checkpoint", "check_writable", "load_model", "save_model", "stored_state"]
 
@@ -152,6 +153,8 @@ def _to_arrays(state: FittedState, parameters: dict[str, Any], names: Any) -> di
         "means_": mixture.means,
         "covariances_": np.asarray(mixture.covariances, dtype=np.float64),
     }
+    if mixture.dof is not None:
+        arrays["dof_"] = mixture.dof
     for name, kind in (_SCALARS | _LISTS).items():
         value = getattr(state, name)
         if value is not None:
@@ -190,7 +193,7 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
     r = check_integer(parameters["n_components"], "n_components", least=1)
     m = check_integer(stored_value(arrays, "n_features_in_", int), "n_features_in_", least=1)
     positive_number(known["n_samples_seen"], "n_samples_seen_")
-    kind = family(parameters["covariance_type"])
+    kind = family(parameters["covariance_type"], parameters.get("dof"))
     mixture = _read_mixture(arrays, kind, r, m)
     known["start_notes"] = stored_strings(arrays, "start_notes_")
     known["lower_bounds"] = stored_numbers(arrays, "lower_bounds_", (arrays["lower_bounds_"].size,)).tolist()
@@ -228,7 +231,10 @@ def _read_mixture(arrays: dict[str, Array], kind: Family, r: int, m: int) -> Mix
         raise ValueError("weights_ must not be negative, and must add up to one, or with noise to less.")
     covariances = stored_numbers(arrays, "covariances_", kind.covariance_shape(r, m))
     kind.check_covariances(covariances, "covariances_")
-    mixture = MixtureParameters(weights, means, covariances, noise)
+    dof = None if kind.dof is None else stored_numbers(arrays, "dof_", (r,))
+    if dof is not None and np.any(dof < MIN_DOF):
+        raise ValueError(f"dof_ must be at least {MIN_DOF:g}.")
+    mixture = MixtureParameters(weights, means, covariances, dof, noise)
     with np.errstate(all="ignore"):
         inverses = kind.precisions(covariances), kind.whiteners(covariances)
         whitening = whitening_around(mixture, kind)

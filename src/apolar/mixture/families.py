@@ -20,6 +20,7 @@ from apolar._core.settings import SETTINGS
 from apolar.mixture import sharing
 from apolar.mixture.parameters import AnyParameters, SufficientStats, WhitenedParameters
 from apolar.mixture.storage import LOG_2PI, Covariances
+from apolar.mixture.tails import START_DOF, Tails, dof_step
 
 if TYPE_CHECKING:
     from apolar.mixture.prior import Prior
@@ -94,6 +95,9 @@ class Family(Covariances):
     frame : ndarray, shape (n_features, n_features), or None
         The map from the coordinates of the covariances to the units of the data, x -> x frame, up to a
         factor, for families whose axes are orthogonal in these units. None if it is the identity.
+    dof : {"own", "common"}, float or None
+        The degrees of freedom of components with long tails: one number for each, one for all, or as given.
+        None for Gaussian components.
     """
 
     name: str
@@ -103,6 +107,7 @@ class Family(Covariances):
     shared: frozenset[str] = field(default=frozenset(), compare=False)
     estimate: Estimate | None = field(default=None, compare=False)
     frame: Array | None = field(default=None, compare=False, repr=False)
+    dof: str | float | None = None
 
     # --- what is shared, and related families ---------------------------------------------------
 
@@ -134,19 +139,25 @@ class Family(Covariances):
     @property
     def untied(self) -> Family:
         """The family of the same storage without shared parameters; itself if it has none."""
-        return _family_of(self.n_axes, frozenset()) if self.shared else self
+        return self._related(self.n_axes, frozenset()) if self.shared else self
 
     @property
     def tied(self) -> Family:
         """The family of the same storage whose components share the whole covariance."""
-        return _family_of(self.n_axes, frozenset(PARTS[: self.n_axes + 1]))
+        return self._related(self.n_axes, frozenset(PARTS[: self.n_axes + 1]))
 
     def with_axes(self, n_axes: int) -> Family:
         """Return the family of the same sharing whose covariances have at most so many axes.
 
         Without the others, covariances are diagonal, or spherical. Itself if it has no more axes.
         """
-        return self if self.n_axes <= n_axes else _family_of(n_axes, self.shared & {*PARTS[: n_axes + 1]})
+        if self.n_axes <= n_axes:
+            return self
+        return self._related(n_axes, self.shared & {*PARTS[: n_axes + 1]})
+
+    def _related(self, n_axes: int, shared: frozenset[str]) -> Family:
+        """Return the family of the table that stores and shares these, with the same tails."""
+        return replace(_family_of(n_axes, shared), dof=self.dof)
 
     # --- the units of the data, for axes that are orthogonal there ------------------------------
 
@@ -216,7 +227,11 @@ class Family(Covariances):
     def n_parameters(self, n_components: int, n_features: int) -> int:
         """Return the number of free parameters of a mixture."""
         n_of_covariances = self.n_covariance_parameters(n_components, n_features)
-        return n_components - 1 + n_components * n_features + n_of_covariances
+        return n_components - 1 + n_components * n_features + n_of_covariances + self.n_dof(n_components)
+
+    def n_dof(self, n_components: int) -> int:
+        """Return how many degrees of freedom are estimated."""
+        return {"own": n_components, "common": 1}.get(str(self.dof), 0)
 
     def covariance_shape(self, n_components: int, n_features: int) -> tuple[int, ...]:
         """Return the shape of the covariances of a mixture."""
@@ -271,6 +286,7 @@ class Family(Covariances):
             weights=parameters.weights[order],
             means=parameters.means[order],
             covariances=covariances,
+            dof=None if parameters.dof is None else parameters.dof[order],
         )
 
     def nearest(self, scatter: Array, weights: Array) -> Array:
@@ -340,6 +356,32 @@ class Family(Covariances):
         log_weights = np.log(np.maximum(weights, MIN_WEIGHT))
         constants = log_weights - 0.5 * (n_features * LOG_2PI + log_dets + squares)
         return self.join_natural(constants, linear, precisions)
+
+    def with_dof(self, parameters: WhitenedParameters) -> WhitenedParameters:
+        """Return mixtures with degrees of freedom, if the components have long tails."""
+        if self.dof is None or parameters.dof is not None:
+            return parameters
+        start = START_DOF if isinstance(self.dof, str) else self.dof
+        return replace(parameters, dof=np.full(parameters.weights.shape, float(start)))
+
+    def tails(self, parameters: WhitenedParameters, natural: Array) -> Tails | None:
+        """Return the tails of components of these natural parameters; those of noise are last.
+
+        None if they are Gaussian.
+        """
+        dof, n_features = self.with_dof(parameters).dof, parameters.n_features
+        if dof is None:
+            return None
+        peaks = self.peaks(parameters, natural)
+        of_noise = np.full((*dof.shape[:-1], peaks.shape[-1] - dof.shape[-1]), np.inf)
+        return Tails(np.concatenate([dof, of_noise], axis=-1), peaks, n_features)
+
+    def peaks(self, parameters: WhitenedParameters, natural: Array) -> Array:
+        """Return the largest logit of each Gaussian component, that at its mean; that of noise is the same."""
+        n_features = parameters.n_features
+        log_dets = self.log_det(self.per_component(parameters.covariances), n_features)
+        peaks = np.log(np.maximum(parameters.weights, MIN_WEIGHT)) - 0.5 * (n_features * LOG_2PI + log_dets)
+        return np.concatenate([peaks, natural[..., parameters.n_components :, 0]], axis=-1)
 
     def moments(self, parameters: WhitenedParameters) -> SufficientStats:
         """Return the expected statistics of a row: their M-step without a prior gives these components."""
@@ -428,6 +470,7 @@ class Family(Covariances):
         parameters : WhitenedParameters
         """
         shape, n_features = stats.counts.shape, stats.n_features
+        dof = self._next_dof(stats, near)
         adapted = None if prior is None else prior.adapted_to(self, stats)
         terms = self.prior_terms(adapted, shape[-1], n_features)
         start = None if near is None else near.covariances
@@ -442,10 +485,17 @@ class Family(Covariances):
             shapes = (*shape, n_features), (*shape[:-1], *self.covariance_shape(shape[-1], n_features))
             known = compiled.take_step("family_m_step", arrays, shapes, *numbers)
             if known is not None and np.isfinite(known[1]).all():
-                return WhitenedParameters(weights, *known)
+                return WhitenedParameters(weights, *known, dof)
         means = stats.first / (weight + terms.shrinkage)[..., None]
         covariances = self.covariances_maximising(*self.scatter_about(means, stats, terms), start)
-        return WhitenedParameters(weights, means, self.floored(covariances))
+        return WhitenedParameters(weights, means, self.floored(covariances), dof)
+
+    def _next_dof(self, stats: SufficientStats, near: WhitenedParameters | None) -> Array | None:
+        """Return the degrees of freedom after a step; without an E-step those that a run begins with."""
+        if not isinstance(self.dof, str) or near is None or near.dof is None or stats.dof_slopes is None:
+            return None if near is None else near.dof
+        known = near.dof, stats.dof_slopes, stats.counts, stats.n_features
+        return dof_step(*known, is_common=self.dof == "common")
 
     def stats_of(self, parameters: WhitenedParameters, weight: float, prior: Prior | None) -> SufficientStats:
         """Return statistics of that total weight whose M-step, with the prior, gives these components."""
@@ -606,10 +656,11 @@ def _family_of(n_axes: int, shared: frozenset[str]) -> Family:
     return next(entry for entry in _ALL if (entry.n_axes, entry.shared) == (n_axes, shared))
 
 
-def family(covariance_type: str) -> Family:
-    """Return a family by its name or by its code."""
+def family(covariance_type: str, dof: str | float | None = None) -> Family:
+    """Return a family by its name or by its code, of components with long tails if it has degrees of freedom."""
     try:
-        return FAMILIES[covariance_type]
+        known = FAMILIES[covariance_type]
+        return known if dof is None else replace(known, dof=dof)
     except (KeyError, TypeError):
         names = (f"{entry.name!r} ({entry.code})" for entry in _ALL if entry.name != entry.code)
         listed = ", ".join([*names, *(repr(entry.name) for entry in _ALL if entry.name == entry.code)])

@@ -81,12 +81,15 @@ class Parameters:
         Of a shape that depends on the family: (..., n_components) spherical,
         (..., n_components, n_features) diagonal, (..., n_components,
         n_features, n_features) full, and the same without n_components where
-        components share one covariance.
+        components share one covariance. With long tails, the scale matrices.
+    dof : ndarray, shape (..., n_components), or None
+        Degrees of freedom of components with long tails; of a start, None if they are not known.
     """
 
     weights: Array
     means: Array
     covariances: Array
+    dof: Array | None = None
 
     @property
     def n_components(self) -> int:
@@ -100,12 +103,14 @@ class Parameters:
 
     def __getitem__(self, index: Any) -> Self:
         """Return the parameters of some mixtures of a batch."""
-        return type(self)(self.weights[index], self.means[index], self.covariances[index])
+        dof = None if self.dof is None else self.dof[index]
+        return type(self)(self.weights[index], self.means[index], self.covariances[index], dof)
 
     @property
     def is_finite(self) -> bool:
         """Whether no parameter is NaN or infinite."""
-        return all(bool(np.isfinite(a).all()) for a in (self.weights, self.means, self.covariances))
+        arrays = self.weights, self.means, self.covariances, self.dof
+        return all(a is None or bool(np.isfinite(a).all()) for a in arrays)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +141,7 @@ def batch(mixtures: Sequence[AnyParameters]) -> AnyParameters:
         np.stack([mixture.weights for mixture in mixtures]),
         np.stack([mixture.means for mixture in mixtures]),
         np.stack([mixture.covariances for mixture in mixtures]),
+        None if mixtures[0].dof is None else np.stack([mixture.dof for mixture in mixtures]),
     )
 
 
@@ -202,10 +208,13 @@ class SufficientStats:
         of mixtures.
     n_features : int
         The number of columns of x.
+    dof_slopes : ndarray, shape (..., n_components), or None
+        The derivatives of the log-likelihood by the degrees of freedom, of components with long tails.
     """
 
     array: Array
     n_features: int
+    dof_slopes: Array | None = None
 
     @property
     def counts(self) -> Array:
@@ -224,12 +233,16 @@ class SufficientStats:
 
     def __getitem__(self, index: Any) -> SufficientStats:
         """Return the statistics of some mixtures of a batch, or of some components."""
-        return SufficientStats(self.array[index], self.n_features)
+        slopes = None if self.dof_slopes is None else self.dof_slopes[index]
+        return SufficientStats(self.array[index], self.n_features, slopes)
 
     def __add__(self, other: SufficientStats) -> SufficientStats:
         """Return the statistics of the rows of both."""
-        return SufficientStats(self.array + other.array, self.n_features)
+        both = self.dof_slopes, other.dof_slopes
+        slopes = None if both[0] is None or both[1] is None else both[0] + both[1]
+        return SufficientStats(self.array + other.array, self.n_features, slopes)
 
     def __mul__(self, factor: float) -> SufficientStats:
         """Return the statistics of rows whose weights are multiplied by a factor."""
-        return SufficientStats(self.array * factor, self.n_features)
+        slopes = None if self.dof_slopes is None else self.dof_slopes * factor
+        return SufficientStats(self.array * factor, self.n_features, slopes)

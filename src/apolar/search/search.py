@@ -19,12 +19,13 @@ from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths
 from apolar.search.merging import merged_pairs, mixture_distances, untied_stats
 from apolar.search.moment_starts import from_moments
 from apolar.search.proposals import dropped_stats, with_one_more
-from apolar.search.starts import overseeded_mixtures
+from apolar.search.starts import from_kmeans, overseeded_mixtures
 
 __all__ = [
     "Candidates",
     "approach",
     "beside_noise",
+    "best_first",
     "best_fit",
     "is_better",
     "one_component",
@@ -97,7 +98,7 @@ def best_fit(
         start_of_all = _near_optimum_of_all(data, candidates[0], prior, max_iter)
         stop = Stop(max_iter, gain=tol)
         (result,) = run(data, [start_of_all], prior, stop, callback=callback, checked_on=sample)
-        best = result if best is None or is_better(result, best) else best
+        best = result if best is None else best_first([best, result])[0]
         if result.status is FitStatus.STOPPED:
             break
     assert best is not None
@@ -134,7 +135,7 @@ def race(problem: Problem, starts: list[Fit], prior: Prior) -> list[Fit]:
         Fit(end.parameters, end.start, log_likelihood=end.score, n_iter=SETTINGS.short_steps)
         for end in run(problem, starts, prior, stop)
     ]
-    return _best_first(runs)
+    return best_first(runs)
 
 
 def approach(problem: Problem, start: Fit, prior: Prior | None, max_iter: int, tol: float) -> Fit:
@@ -270,7 +271,8 @@ class SampleSearch:
             self.strengths = self._strengths(self.prior, ranked[0])
         if isinstance(self.prior, AdaptivePrior) and self.strengths is not None and self.n_components > 1:
             prior = self.prior.of_strengths(ALIKE)
-            alike = race(self.sample, starts, prior)[0]
+            kmeans = Fit(from_kmeans(self.sample, self.n_components, prior, self.rng, 3), "kmeans")
+            alike = race(self.sample, [kmeans], prior)[0]
             self.alike = [replace(alike, strengths=self._strengths(self.prior, alike, ALIKE))]
         scores = np.array([fit.log_likelihood for fit in ranked])
         n_agreeing = np.count_nonzero(scores > scores.max() - SETTINGS.same_optimum)
@@ -307,7 +309,7 @@ class SampleSearch:
             fit = approach(self.sample, start, prior, SETTINGS.sample_passes, SETTINGS.sample_tolerance)
             optima.append(fit)
             self.visited += [untied_stats(self.sample, each.parameters).array for each in (start, fit)]
-        return _best_first(optima)
+        return best_first(optima)
 
     def _is_visited(self, start: Fit) -> bool:
         """Return whether a run began or ended near a mixture."""
@@ -324,7 +326,7 @@ class SampleSearch:
         """Return the finalists and the optima that rounds of split and merge reach from the best of them."""
         for _ in range(n_rounds):
             best = finalists[0]
-            finalists = _best_first([*finalists, *self.optima(self._split_and_merged(best), most=1)])
+            finalists = best_first([*finalists, *self.optima(self._split_and_merged(best), most=1)])
             if finalists[0] is best:
                 break
         return finalists
@@ -348,13 +350,19 @@ class SampleSearch:
         return [replace(fit, strengths=strengths) for fit in race(sample, fits, prior)]
 
 
-def _best_first(candidates: list[Fit]) -> list[Fit]:
+def best_first(candidates: list[Fit]) -> list[Fit]:
     """Return the candidates, the best first.
 
     That is the one under which rows left out are likeliest; of those that these rows do not tell from it, by
-    one standard error, the one of the best trade-off with what it owes to having seen the rows.
+    one standard error, the one of the best trade-off with what it owes to having seen the rows. But where a
+    core and a tail take the place of two clusters, the one of the better shapes.
     """
+    if not candidates:
+        return []
     ranked = sorted(candidates, key=lambda candidate: -candidate.score)
     near = [fit for fit in ranked if fit.is_near(ranked[0])]
-    best = max(near, key=lambda fit: fit.score - SETTINGS.price * fit.optimism, default=None)
+    best = max(near, key=lambda fit: fit.score - SETTINGS.price * fit.optimism, default=ranked[0])
+    shaped = max(ranked, key=lambda fit: -np.inf if fit.elliptical is None else fit.elliptical.sum())
+    if best.has_worse_shapes(shaped):
+        best = shaped
     return sorted(ranked, key=lambda fit: fit is not best)

@@ -1,0 +1,86 @@
+"""How likely rows are where components are elliptical, with tails of any form.
+
+Two optima of Gaussian components are hard to compare where clusters have long tails: one that gives a cluster
+a narrow component for its core and a wide one for its tail is likelier than one that tells two clusters apart.
+So each component is taken to be a mixture of Gaussians of its mean and shape, and of several sizes, whose
+shares are those that fit best. A core and its tail are then one cluster, and what counts are the places and
+the shapes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from apolar._core.arrays import Array
+from apolar._core.constants import MIN_LOGIT, MIN_WEIGHT
+from apolar._core.namespaces import to_numpy
+from apolar._core.settings import SETTINGS
+from apolar.em.blocks import Block, posteriors
+from apolar.em.problem import Problem
+from apolar.mixture.parameters import WhitenedParameters
+
+__all__ = ["elliptical_gains"]
+
+# The sizes: logarithms of factors of the covariances, from the first to the last, or further if rows are; the
+# largest step between two, and that in deviations of the logarithm of a squared distance.
+FIRST_SIZE, LAST_SIZE, SIZE_STEP, DEVIATIONS_STEP = -4.0, 8.0, 0.7, 2.0
+# Steps of EM for the shares.
+N_STEPS = 30
+
+
+def elliptical_gains(problem: Problem, parameters: WhitenedParameters) -> Array:
+    """Return by how much the log-density of each row rises if the tails of the components are of any form.
+
+    Parameters
+    ----------
+    problem : Problem
+        A sample of the rows.
+    parameters : WhitenedParameters
+        One mixture.
+
+    Returns
+    -------
+    gains : ndarray, shape (n_rows,)
+    """
+    exact = problem.exact
+    natural = exact.natural(parameters)
+    tails, peaks = exact.family.tails(parameters, natural), exact.family.peaks(parameters, natural)
+    n, weights = parameters.n_components, problem.row_weights()
+
+    def known(block: Block) -> tuple[Array, ...]:
+        logits = np.array(to_numpy(block.logits(natural)))
+        largest, n_observed = block.peaks(natural) or (peaks[:, None], np.full(1, problem.n_features))
+        seen = logits if tails is None else tails.terms(logits, largest, n_observed).logits
+        density = posteriors(np.array(seen)[None])[1][0]
+        shape = n, block.n_rows
+        of_rows = np.broadcast_to(largest[:n], shape), np.broadcast_to(n_observed, shape[1:])
+        return logits, *of_rows, density
+
+    parts = zip(*problem.exact.map_blocks(known, 4 * len(natural)), strict=True)
+    logits, largest, n_observed, density = (np.concatenate(part, axis=-1) for part in parts)
+    distances = np.maximum(2 * (largest - logits[:n]), 0.0)
+    last = np.log(max(float(distances.min(axis=0).max()) / problem.n_features, np.exp(LAST_SIZE)))
+    step = min(SIZE_STEP, DEVIATIONS_STEP * np.sqrt(2 / problem.n_features))
+    sizes = np.arange(FIRST_SIZE, last + step, step)
+
+    def densities(rows: slice) -> tuple[Array, Array]:
+        """Return the densities of the components of each size, relative to the largest, and its logarithm."""
+        of_sizes = n_observed[rows] * sizes[:, None] + distances[:, None, rows] * np.exp(-sizes)[:, None]
+        logs = (largest[:, None, rows] - 0.5 * of_sizes).reshape(n * len(sizes), -1)
+        logs = np.concatenate([logs, logits[n:, rows]])
+        top = logs.max(axis=0)
+        return np.exp(np.maximum(logs - top, MIN_LOGIT)), top
+
+    every = slice(None, None, max(1, problem.n_rows // SETTINGS.merge_rows))
+    of_rows = np.ones(problem.n_rows) if weights is None else weights
+    each, _ = densities(every)
+    # Relative to the weights of the components, which their densities have.
+    own = np.maximum(np.append(parameters.weights, 1 - parameters.weights.sum()), MIN_WEIGHT)
+    whole = np.concatenate([np.repeat(own[:n], len(sizes)), own[n:][: len(logits) - n]])
+    shares = np.concatenate([np.full(n * len(sizes), 1 / len(sizes)), np.ones(len(logits) - n)])
+    counted = of_rows[every] / of_rows[every].sum()
+    for _ in range(N_STEPS):
+        shares *= each @ (counted / (shares @ each)) / whole
+    chunks = [slice(i, i + SETTINGS.merge_rows) for i in range(0, problem.n_rows, SETTINGS.merge_rows)]
+    sums = [np.log(shares @ part) + top for part, top in map(densities, chunks)]
+    return np.concatenate(sums) - density
