@@ -3,7 +3,7 @@
 Two optima of Gaussian components are hard to compare where clusters have long tails: one that gives a cluster
 a narrow component for its core and a wide one for its tail is likelier than one that tells two clusters apart.
 So each component is taken to be a mixture of Gaussians of its mean and shape, and of several sizes, whose
-shares are those that fit best. A core and its tail are then one cluster, and what counts are the places and
+shares are those that fit best, the same for all components. A core and its tail are then one cluster, and what counts are the places and
 the shapes.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.constants import MIN_LOGIT, MIN_WEIGHT
+from apolar._core.constants import MIN_LOGIT
 from apolar._core.namespaces import to_numpy
 from apolar._core.settings import SETTINGS
 from apolar.em.blocks import Block, posteriors
@@ -64,23 +64,27 @@ def elliptical_gains(problem: Problem, parameters: WhitenedParameters) -> Array:
     sizes = np.arange(FIRST_SIZE, last + step, step)
 
     def densities(rows: slice) -> tuple[Array, Array]:
-        """Return the densities of the components of each size, relative to the largest, and its logarithm."""
+        """Return the densities of mixtures of each size, then of the noise, relative to the largest one.
+
+        And the logarithm of that, per row.
+        """
         of_sizes = n_observed[rows] * sizes[:, None] + distances[:, None, rows] * np.exp(-sizes)[:, None]
-        logs = (largest[:, None, rows] - 0.5 * of_sizes).reshape(n * len(sizes), -1)
-        logs = np.concatenate([logs, logits[n:, rows]])
-        top = logs.max(axis=0)
-        return np.exp(np.maximum(logs - top, MIN_LOGIT)), top
+        logs = largest[:, None, rows] - 0.5 * of_sizes
+        top = logs.max(axis=(0, 1))
+        of_noise = np.zeros((1, len(top)))
+        if len(logits) > n:
+            top = np.maximum(top, logits[n, rows])
+            of_noise[:] = np.exp(logits[n, rows] - top)
+        return np.concatenate([np.exp(np.maximum(logs - top, MIN_LOGIT)).sum(axis=0), of_noise]), top
 
     every = slice(None, None, max(1, problem.n_rows // SETTINGS.merge_rows))
     of_rows = np.ones(problem.n_rows) if weights is None else weights
     each, _ = densities(every)
-    # Relative to the weights of the components, which their densities have.
-    own = np.maximum(np.append(parameters.weights, 1 - parameters.weights.sum()), MIN_WEIGHT)
-    whole = np.concatenate([np.repeat(own[:n], len(sizes)), own[n:][: len(logits) - n]])
-    shares = np.concatenate([np.full(n * len(sizes), 1 / len(sizes)), np.ones(len(logits) - n)])
     counted = of_rows[every] / of_rows[every].sum()
+    shares = np.full(len(sizes), 1 / len(sizes))
     for _ in range(N_STEPS):
-        shares *= each @ (counted / (shares @ each)) / whole
+        shares = shares * (each[:-1] @ (counted / (shares @ each[:-1] + each[-1])))
+        shares /= shares.sum()
     chunks = [slice(i, i + SETTINGS.merge_rows) for i in range(0, problem.n_rows, SETTINGS.merge_rows)]
-    sums = [np.log(shares @ part) + top for part, top in map(densities, chunks)]
+    sums = [np.log(shares @ part[:-1] + part[-1]) + top for part, top in map(densities, chunks)]
     return np.concatenate(sums) - density

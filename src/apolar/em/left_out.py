@@ -371,7 +371,7 @@ def _grids(family: Family, stats: SufficientStats) -> dict[str, tuple[float, ...
     """
     used = used_strengths(family, stats.counts.shape[-1], stats.n_features)
     is_wide = family.smallest_variance(family.scatter(stats)) > SETTINGS.prior_floor
-    grids = Strengths(ROWS if is_wide else ROWS[1:], DIAGONALS, ROWS)
+    grids = Strengths(ROWS if is_wide else ROWS[1:], DIAGONALS, ROWS, (0.0,))
     return {
         name: grid if is_used else (0.0,)
         for name, grid, is_used in zip(Strengths._fields, grids, used, strict=True)

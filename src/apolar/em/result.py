@@ -87,6 +87,7 @@ class Fit:
     log_likelihood: float = -np.inf
     left_out: Array | None = None
     elliptical: Array | None = None
+    keeps_strengths: bool = False
     optimism: float = 0.0
     prior: Prior | None = None
     strengths: Strengths | None = None
@@ -120,7 +121,7 @@ class Fit:
         """Return whether rows are far likelier under the shapes of another fit, whatever the tails are."""
         if self.elliptical is None or other.elliptical is None:
             return False
-        return _is_below(self.elliptical, other.elliptical, SETTINGS.chance_errors)
+        return _is_below(self.elliptical, other.elliptical, 1.0)
 
 
 def _is_below(rows: Array, others: Array, n_errors: float) -> bool:

@@ -354,7 +354,7 @@ class EMRun:
         best, family, strengths = self.best, self.problem.family, self.strengths
         if not isinstance(self.free_prior, AdaptivePrior) or best.stats is None or strengths is None:
             return False
-        if self.free_prior.strengths is None:
+        if self.free_prior.strengths is None and not self.start.keeps_strengths:
             known = (
                 best.stats,
                 self.free_prior,

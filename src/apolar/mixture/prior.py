@@ -55,11 +55,14 @@ class Strengths(NamedTuple):
         of the data.
     weights : float
         The rows that are added to the weight of each component; many make the weights equal.
+    volumes : float
+        The rows of the common volume, beside one, that are added to the volume of each component.
     """
 
     common: Any = 0.0
     diagonal: Any = 0.0
     weights: Any = 0.0
+    volumes: Any = 0.0
 
     def where(self, used: Strengths) -> Strengths:
         """Return the strengths with zero in place of those that are not used."""
@@ -222,7 +225,7 @@ class AdaptivePrior(Prior):
             if not family.shares_covariance:
                 target, rows = target[..., None, :, :], rows[..., None]
         else:
-            target = common_covariance(family, stats, conjugate)
+            target = common_covariance(family, stats, conjugate, strengths.volumes)
             if np.any(strengths.diagonal):
                 fraction = family.each(np.asarray(strengths.diagonal)[..., None])
                 target = target + fraction * (family.diagonal_part(target) - target)
@@ -253,7 +256,7 @@ class AdaptivePrior(Prior):
         used = used_strengths(family, n_components, mixtures.n_features)
         if self.strengths is None or not any(used):
             return self.conjugate.added_rows(family, mixtures)
-        common, diagonal, weights = self.strengths.where(used)
+        common, diagonal, weights, _ = self.strengths.where(used)
         if family.shares_covariance or n_components == 1:
             # The one covariance is the common one.
             common, diagonal = 0.0, np.minimum(diagonal, MAX_DIAGONAL)
@@ -306,7 +309,8 @@ def used_strengths(family: Family, n_components: int, n_features: int) -> Streng
     has_common = not family.shared and n_components > 1
     has_one = family.shares_covariance or n_components == 1
     has_diagonal = family.n_axes == 2 and n_features > 1 and (has_common or has_one)
-    return Strengths(has_common, has_diagonal, n_components > 1 and (has_common or has_diagonal))
+    has_weights = n_components > 1 and (has_common or has_diagonal)
+    return Strengths(has_common, has_diagonal, has_weights, has_common and has_volumes(family, n_features))
 
 
 PRIORS: dict[str, type[Prior]] = {"Prior": Prior}
@@ -402,7 +406,9 @@ def _shared_log_likelihood(family: Family, stats: SufficientStats, total: Array)
 # --- covariances around a common one ------------------------------------------------------------
 
 
-def common_covariance(family: Family, stats: SufficientStats, terms: PriorTerms) -> Array:
+def common_covariance(
+    family: Family, stats: SufficientStats, terms: PriorTerms, more: Array | float = 0.0
+) -> Array:
     """Return the pooled covariance of the components, with a volume for each of them.
 
     Parameters
@@ -412,6 +418,8 @@ def common_covariance(family: Family, stats: SufficientStats, terms: PriorTerms)
         Of one mixture or of a batch.
     terms : PriorTerms
         Of the conjugate prior, a small part of which keeps the covariance from being singular.
+    more : float or ndarray, shape (n_mixtures,), default=0.0
+        The rows of the common volume that are added to each volume, beside one.
 
     Returns
     -------
@@ -428,7 +436,8 @@ def common_covariance(family: Family, stats: SufficientStats, terms: PriorTerms)
     if has_volumes(family, n_features):
         # By rounding, the scatter of one row can be below zero. One row of the common volume is added.
         ratios = family.trace_ratio(scatter, np.expand_dims(common, axis)) / n_features
-        volumes = (np.maximum(ratios, 0.0) + 1) / (counts + 1)
+        rows = 1 + np.asarray(more)[..., None]
+        volumes = (np.maximum(ratios, 0.0) + rows) / (counts + rows)
     return each(volumes) * np.expand_dims(common, axis)
 
 

@@ -34,8 +34,8 @@ __all__ = [
 ]
 
 
-# Components of the same weight and the same diagonal covariance, as good as: the strongest of all priors.
-ALIKE = Strengths(1e5, 1.0, 1e5)
+# Components of the same weight and the same diagonal covariance, as k-means takes them to be: the strongest of all priors.
+ALIKE = Strengths(1e5, 1.0, 1e5, 1e5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,9 +271,10 @@ class SampleSearch:
             self.strengths = self._strengths(self.prior, ranked[0])
         if isinstance(self.prior, AdaptivePrior) and self.strengths is not None and self.n_components > 1:
             prior = self.prior.of_strengths(ALIKE)
-            kmeans = Fit(from_kmeans(self.sample, self.n_components, prior, self.rng, 3), "kmeans")
+            kmeans = Fit(from_kmeans(self.sample, self.n_components, prior, self.rng, SETTINGS.kept), "kmeans")
             alike = race(self.sample, [kmeans], prior)[0]
-            self.alike = [replace(alike, strengths=self._strengths(self.prior, alike, ALIKE))]
+            chosen = replace(alike, strengths=self._strengths(self.prior, alike, ALIKE))
+            self.alike = [chosen, replace(alike, strengths=ALIKE, keeps_strengths=True)]
         scores = np.array([fit.log_likelihood for fit in ranked])
         n_agreeing = np.count_nonzero(scores > scores.max() - SETTINGS.same_optimum)
         self.starts_agree = bool(n_agreeing >= SETTINGS.agreeing)
@@ -294,7 +295,7 @@ class SampleSearch:
         # The moments, which do not depend on chance, are always among them.
         chosen = [fit for fit in ranked if fit.start == "moments"]
         chosen += [fit for fit in ranked[: SETTINGS.kept] if fit.start != "moments"]
-        return self.optima([*chosen, *self.alike])
+        return best_first([*self.optima(chosen), *map(self._optimum, self.alike)])
 
     def optima(self, candidates: list[Fit], most: int | None = None) -> list[Fit]:
         """Return the optima that candidates lead to, the best first; no more than `most` of them are run.
@@ -305,11 +306,15 @@ class SampleSearch:
         for start in candidates:
             if len(optima) == most or self._is_visited(start):
                 continue
-            prior = self.prior.of_strengths(start.strengths).of_strengths(self.strengths)
-            fit = approach(self.sample, start, prior, SETTINGS.sample_passes, SETTINGS.sample_tolerance)
-            optima.append(fit)
-            self.visited += [untied_stats(self.sample, each.parameters).array for each in (start, fit)]
+            optima.append(self._optimum(start))
         return best_first(optima)
+
+    def _optimum(self, start: Fit) -> Fit:
+        """Return the optimum that a run leads to, under the strengths of its start, or those of the search."""
+        prior = self.prior.of_strengths(start.strengths).of_strengths(self.strengths)
+        fit = approach(self.sample, start, prior, SETTINGS.sample_passes, SETTINGS.sample_tolerance)
+        self.visited += [untied_stats(self.sample, each.parameters).array for each in (start, fit)]
+        return fit
 
     def _is_visited(self, start: Fit) -> bool:
         """Return whether a run began or ended near a mixture."""
@@ -364,5 +369,6 @@ def best_first(candidates: list[Fit]) -> list[Fit]:
     best = max(near, key=lambda fit: fit.score - SETTINGS.price * fit.optimism, default=ranked[0])
     shaped = max(ranked, key=lambda fit: -np.inf if fit.elliptical is None else fit.elliptical.sum())
     if best.has_worse_shapes(shaped):
-        best = shaped
+        best = shaped.updated(keeps_strengths=True)
+        ranked = [best if fit is shaped else fit for fit in ranked]
     return sorted(ranked, key=lambda fit: fit is not best)
