@@ -15,6 +15,7 @@ from apolar.em.whitening import MAX_DISTANCE, Whitening
 from apolar.mixture.conditional import FULL, ConditionalComponents, NaturalComponents, RootedComponents
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.tails import Tails
 
 __all__ = ["Completion"]
 
@@ -29,11 +30,14 @@ class Completion:
         Of the columns in which the components are given.
     components : NaturalComponents or RootedComponents
         Of one mixture of columns that are centred and divided by their units.
+    dof : ndarray, shape (n_components,), or None
+        Degrees of freedom of components with long tails.
     """
 
     centre: Array
     units: Array
     components: NaturalComponents | RootedComponents
+    dof: Array | None = None
 
     @classmethod
     def by_regression(cls, centre: Array, covariance: Array) -> Completion:
@@ -56,7 +60,8 @@ class Completion:
         if whitening.inverse.ndim == 2:
             mixing = whitening.inverse / units
             means, roots = means @ mixing, mixing.T @ roots
-        return cls(whitening.centre, units, RootedComponents(parameters.weights, means, roots))
+        components = RootedComponents(parameters.weights, means, roots)
+        return cls(whitening.centre, units, components, parameters.dof)
 
     def __call__(self, values: Any, weights: Any) -> tuple[Any, Any]:
         """Return the completed chunk, and its weights."""
@@ -65,18 +70,26 @@ class Completion:
     def impute(self, x: Array) -> Array:
         """Return rows with the expected value in place of each missing one."""
         out = x.copy()
-        for part, given, responsibilities in self.parts(x):
+        for part, given, responsibilities, _ in self.parts(x):
             self._put(out, part, _mean(responsibilities, part.expectations(given)))
         return out
 
     def variances(self, x: Array) -> Array:
-        """Return the variances of missing values given the observed ones of the row; zero for the others."""
+        """Return the variances of missing values given the observed ones of the row; zero for the others.
+
+        Infinite where tails are so long that there is none.
+        """
         out = np.zeros(x.shape)
-        for part, given, responsibilities in self.parts(x):
+        for part, given, responsibilities, scales in self.parts(x):
             expected = part.expectations(given)
-            within = part.by_row(np.diagonal(given.covariances, axis1=-2, axis2=-1))
+            within = np.moveaxis(part.by_row(np.diagonal(given.covariances, axis1=-2, axis2=-1)), 1, 0)
+            if self.dof is not None:
+                freedom = self._conditional_dof(part)
+                factors = np.divide(freedom, freedom - 2, out=np.full(freedom.shape, np.inf), where=freedom > 2)
+                is_missing = part.by_row(part.missing)
+                within = np.where(is_missing, within, 0.0) * np.where(is_missing, (scales * factors)[..., None], 1)
             between = (expected - _mean(responsibilities, expected)) ** 2
-            spread = _mean(responsibilities, np.moveaxis(within, 1, 0) + between)
+            spread = _mean(responsibilities, within + between)
             out[part.positions] = np.where(part.by_row(part.missing), self.units**2 * spread, 0.0)
         return out
 
@@ -85,7 +98,7 @@ class Completion:
         # In the order of rows, whatever their patterns are.
         draws, noise = rng.random(len(x)), rng.standard_normal(x.shape)
         out = x.copy()
-        for part, given, responsibilities in self.parts(x):
+        for part, given, responsibilities, scales in self.parts(x):
             cumulated = np.cumsum(responsibilities, axis=0)
             chosen = (draws[part.positions] * cumulated[-1] > cumulated[:-1]).sum(axis=0)
             rows = np.arange(len(chosen))
@@ -93,11 +106,17 @@ class Completion:
             covariances = given.covariances + np.eye(x.shape[1]) * ~part.missing[:, None, None]
             roots = part.by_row(_roots(covariances))[rows, chosen]
             drawn = np.einsum("rij,rj->ri", roots, noise[part.positions])
+            if self.dof is not None:
+                freedom = self._conditional_dof(part)[chosen, rows]
+                drawn *= np.sqrt(scales[chosen, rows] * freedom / rng.chisquare(freedom))[:, None]
             self._put(out, part, drawn + part.expectations(given)[chosen, rows])
         return out
 
-    def parts(self, x: Array) -> Iterator[tuple[PatternRows, ConditionalComponents, Array]]:
-        """Yield rows with missing values, the components given the other values, and responsibilities."""
+    def parts(self, x: Array) -> Iterator[tuple[PatternRows, ConditionalComponents, Array, Array]]:
+        """Yield rows with missing values, the components given the other values, and responsibilities.
+
+        And the factors of the scale matrices given these values, both of shape (n_components, n_rows).
+        """
         rows = np.flatnonzero(np.isnan(x).any(axis=1))
         if not len(rows):
             return
@@ -106,8 +125,19 @@ class Completion:
             scaled = np.clip((x[rows] - self.centre) / self.units, -MAX_DISTANCE, MAX_DISTANCE)
         for part in PatternRows.of(scaled).parts(len(self.components.linear)):
             given = self.components.given(part.missing)
-            responsibilities = posteriors(part.logits(given.marginal)[None])[0][0]
-            yield replace(part, positions=rows[part.positions]), given, responsibilities
+            logits, factors = part.logits(given.marginal), np.ones((1, 1))
+            if self.dof is not None:
+                peaks = given.marginal.peaks(part.missing)
+                tails = Tails(self.dof, peaks[0], x.shape[1])
+                n_observed = part.by_row(np.sum(~part.missing, axis=1))
+                logits, factors, _ = tails.terms(logits, part.by_row(peaks).T, n_observed)
+            responsibilities = posteriors(logits[None])[0][0]
+            yield replace(part, positions=rows[part.positions]), given, responsibilities, 1 / factors
+
+    def _conditional_dof(self, part: PatternRows) -> Array:
+        """Return the degrees of freedom given the observed values, shape (n_components, n_rows)."""
+        assert self.dof is not None
+        return self.dof[:, None] + part.by_row(np.sum(~part.missing, axis=1))
 
     def _put(self, out: Array, part: PatternRows, filled: Array) -> None:
         """Write what missing values are replaced by into rows."""

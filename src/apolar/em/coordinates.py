@@ -95,6 +95,11 @@ class LocalCoordinates:
         return of_weights, changes[r : r + r * m].reshape(r, m), of_covariances, of_dof
 
     @property
+    def places_of_dof(self) -> IndexArray:
+        """The positions of the degrees of freedom: after all others."""
+        return np.arange(len(self.scales) - len(self._of_dof), len(self.scales))
+
+    @property
     def origin(self) -> Array:
         """The tangent vector of the centre: zeros."""
         return np.zeros(len(self.scales))

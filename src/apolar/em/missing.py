@@ -400,12 +400,7 @@ class PatternBlock(IncompleteBlock):
         """Return the largest logits of rows with the same missing values, and how many are observed."""
         peaks, n_observed = np.empty((len(natural), self.n_rows)), np.empty(self.n_rows)
         for part, given in self._parts(natural):
-            marginal = given.marginal
-            # Missing columns have no precision, and no part in the density.
-            unit = np.eye(self.n_features) * part.missing[:, None, None, :]
-            means = np.linalg.solve(marginal.precisions + unit, marginal.linear[..., None])[..., 0]
-            largest = marginal.constants + 0.5 * (means * marginal.linear).sum(axis=-1)
-            peaks[:, part.positions] = part.by_row(largest).T
+            peaks[:, part.positions] = part.by_row(given.marginal.peaks(part.missing)).T
             n_observed[part.positions] = part.by_row(self.n_features - part.missing.sum(axis=1))
         return peaks, n_observed
 

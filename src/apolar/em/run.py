@@ -107,7 +107,10 @@ def evidence_of(problem: Problem, fit: Fit) -> float:
     assert fit.stats is not None
     n_rows = problem.weight if problem.has_noise else None
     likelihood = np.array([fit.log_likelihood])
-    return float(log_evidence(problem.family, fit.parameters[None], fit.stats[None], likelihood, n_rows)[0])
+    # Degrees of freedom cost as in BIC.
+    of_dof = 0.5 * problem.family.n_dof(fit.parameters.n_components) * np.log(max(problem.weight, 1.0))
+    evidence = log_evidence(problem.family, fit.parameters[None], fit.stats[None], likelihood, n_rows)
+    return float(evidence[0] - of_dof)
 
 
 # --- plain steps --------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.stats import chi2, f
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_fraction, check_integer, numeric_array, random_generator
@@ -93,6 +93,8 @@ class OutlierRule:
     means : ndarray, shape (n_components, n_features)
     covariances : ndarray, shape (n_components, n_features), or with one more axis
         Variances of the columns, or matrices.
+    dof : ndarray, shape (n_components,), or None
+        Degrees of freedom of components with long tails.
     tail : float
         The probability that a row of the mixture is as far from its component.
     is_cluster : ndarray of bool, shape (n_components,)
@@ -101,6 +103,7 @@ class OutlierRule:
 
     means: Array
     covariances: Array
+    dof: Array | None
     tail: float
     is_cluster: Array
 
@@ -119,14 +122,22 @@ class OutlierRule:
         n_rows = max(float(estimator.n_samples_seen_), 1.0)
         is_cluster = np.round(n_rows * parameters.weights) > 1
         tail = float(-np.expm1(np.log1p(-level) / n_rows))
-        return cls(parameters.means, covariances, tail, is_cluster | ~is_cluster.any())
+        is_cluster |= ~is_cluster.any()
+        return cls(parameters.means, covariances, parameters.dof, tail, is_cluster)
 
     def __call__(self, X: Array) -> Array:
         """Return whether each row is an outlier, shape (n_samples,)."""
+        X, n_values = np.asarray(X, dtype=np.float64), np.arange(1, X.shape[1] + 1)
         means, covariances = self.means[self.is_cluster], self.covariances[self.is_cluster]
-        distances, n_observed = min_distances(means, covariances, np.asarray(X, dtype=np.float64))
-        limits = chi2.isf(self.tail, np.arange(1, X.shape[1] + 1))
-        return distances > np.concatenate([[np.inf], limits])[n_observed]
+        if self.dof is None:
+            distances, n_observed = min_distances(means, covariances, X)
+            return distances > np.concatenate([[np.inf], chi2.isf(self.tail, n_values)])[n_observed]
+        is_far = np.ones(len(X), dtype=bool)
+        for k, dof in enumerate(self.dof[self.is_cluster]):
+            distances, n_observed = min_distances(means[k : k + 1], covariances[k : k + 1], X)
+            limits = n_values * f.isf(self.tail, n_values, dof)
+            is_far &= distances > np.concatenate([[np.inf], limits])[n_observed]
+        return is_far
 
 
 def find_outliers(estimator: Any, rows: Rows, level: float) -> Any:
@@ -170,7 +181,7 @@ def marginal(model: Model, columns: Any) -> Model:
     state, chosen = FittedState.of(model), _column_numbers(model, columns)
     weights, means = state.parameters.weights, state.parameters.means[:, chosen]
     kind, covariances = _without_shared_parts(state)
-    marginal = MixtureParameters(weights, means, kind.marginal(covariances, chosen))
+    marginal = MixtureParameters(weights, means, kind.marginal(covariances, chosen), state.parameters.dof)
     return _with_columns(model, kind, marginal, chosen)
 
 
@@ -183,7 +194,7 @@ def conditional(model: Model, columns: Any, values: Any) -> Model:
     others, completion = _other_columns(state.parameters.n_features, given), state.completion
     row = np.full((1, state.parameters.n_features), np.nan)
     row[0, given] = x
-    ((part, components, responsibilities),) = completion.parts(row)
+    ((part, components, responsibilities, scales),) = completion.parts(row)
     means, units = part.expectations(components)[:, 0, others], completion.units[others]
     kind, covariances = _without_shared_parts(state)
     if kind.is_axis_aligned:
@@ -191,8 +202,13 @@ def conditional(model: Model, columns: Any, values: Any) -> Model:
     else:
         matrices = components.covariances[0][:, others][:, :, others] * units * units[:, None]
         covariances = matrices[0] if kind.shares_covariance else matrices
-    means = completion.centre[others] + units * means
-    return _with_columns(model, kind, MixtureParameters(responsibilities[:, 0], means, covariances), others)
+    means, dof = completion.centre[others] + units * means, state.parameters.dof
+    if dof is not None:
+        # The scale matrices of t distributions depend on the values, and there are more degrees of freedom.
+        kind, covariances = replace(kind.untied, dof="own"), kind.per_component(covariances)
+        covariances, dof = covariances * kind.each(scales[:, 0]), dof + len(given)
+    made = MixtureParameters(responsibilities[:, 0], means, covariances, dof)
+    return _with_columns(model, kind, made, others)
 
 
 def regress(model: Any, columns: Any, values: Any) -> Regression:
@@ -221,7 +237,9 @@ def regress(model: Any, columns: Any, values: Any) -> Regression:
 
 def _with_columns(model: Any, kind: Family, parameters: MixtureParameters, columns: list[int]) -> Any:
     """Return a fitted mixture of some columns, with the settings of the model that still apply."""
-    made = type(model)(parameters.n_components, covariance_type=kind.name, random_state=model.random_state)
+    of_tails = {} if kind.dof is None else {"dof": kind.dof}
+    known = {"covariance_type": kind.name, "random_state": model.random_state, **of_tails}
+    made = type(model)(parameters.n_components, **known)
     # Nothing is known about rows of these columns alone.
     replace(
         FittedState.of(model),

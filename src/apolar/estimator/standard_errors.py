@@ -63,6 +63,7 @@ class StandardErrors(Displayed):
     covariances: Array
     information_condition: float | None
     noise_weight: float = 0.0
+    dof: Array | None = None
 
     def _display(self) -> tuple[str, TableCells]:
         return self.table("Standard errors of the weights and means")
@@ -118,6 +119,8 @@ class Bootstrap(Displayed):
         Whether the fit to each resample reached an optimum; if many did not, raise max_iter.
     has_noise : bool
         Whether there is a noise component, whose weight is one less the others.
+    dof : ndarray, shape (n_resamples, n_components), or None
+        Degrees of freedom, of components with long tails.
     """
 
     weights: Array
@@ -125,6 +128,7 @@ class Bootstrap(Displayed):
     covariances: Array
     converged: Array
     has_noise: bool = False
+    dof: Array | None = None
 
     def _display(self) -> tuple[str, TableCells]:
         not_converged = int(np.count_nonzero(~self.converged))
@@ -139,6 +143,7 @@ class Bootstrap(Displayed):
             np.asarray(np.std(self.covariances, axis=0, ddof=1)),
             None,
             float(np.std(self.weights.sum(axis=1), ddof=1)) if self.has_noise else 0.0,
+            None if self.dof is None else np.std(self.dof, axis=0, ddof=1),
         )
 
     def interval(self, level: float = 0.95) -> Interval:
@@ -224,15 +229,22 @@ def standard_errors(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
     family, whitened = problem.family, problem.whitening.transform_parameters(state.parameters)
     _check_components(problem, whitened)
     coordinates = problem.coordinates(whitened)
+    # Where values are missing, and where tails are long, E-steps at nearby mixtures say all.
+    is_observed = problem.is_incomplete or family.dof is not None
     positions = coordinates_of_components(family, whitened.n_components, whitened.n_features)
     stats = problem.e_step(whitened[None])[0][0]
-    information, slopes = _slopes(problem, coordinates, positions, stats)
-    if not problem.is_incomplete:
+    information, slopes = _slopes(problem, coordinates, positions, None if is_observed else stats)
+    if not is_observed:
         information -= _lost(problem, coordinates, positions, slopes[:, :, : problem.n_stats])
     # Along the null direction the mixture does not change, and the information is zero. One is added there,
     # so that the information of known components is the identity; this changes no standard error.
     null_direction = coordinates.null_direction / np.linalg.norm(coordinates.null_direction)
     information += np.outer(null_direction, null_direction)
+    # Degrees of freedom at a limit, or that the rows do not tell, are taken as known.
+    of_dof = coordinates.places_of_dof
+    fixed = of_dof[information[of_dof, of_dof] <= FLAT]
+    information[fixed], information[:, fixed] = 0.0, 0.0
+    information[fixed, fixed] = 1.0
     if not np.all(np.isfinite(information)):
         raise ValueError(
             "The information is not finite: a component has collapsed. Fit with the default prior, or ask "
@@ -251,7 +263,11 @@ def standard_errors(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
             "the weights of the fit; if they are those, fit with more iterations or a smaller tolerance."
         )
     inverse = (vectors / values) @ vectors.T
-    errors = _errors(inverse, whitened, problem, positions, slopes[:, :, problem.n_stats :])
+    errors = _errors(inverse, coordinates, problem, positions, slopes[:, :, problem.n_stats :])
+    if whitened.dof is not None:
+        deviations = np.sqrt(np.diag(inverse)[of_dof]) / coordinates.scales[of_dof]
+        deviations[np.isin(of_dof, fixed)] = 0.0
+        errors = replace(errors, dof=whitened.dof * (deviations if len(of_dof) else 0.0))
     return replace(errors, information_condition=float(values[-1] / values[0]))
 
 
@@ -308,7 +324,7 @@ def _check_maximum(values: Array, direction: Array, positions: IndexArray) -> No
 
 
 def _slopes(
-    problem: Problem, coordinates: LocalCoordinates, positions: IndexArray, stats: SufficientStats
+    problem: Problem, coordinates: LocalCoordinates, positions: IndexArray, stats: SufficientStats | None
 ) -> tuple[Array, Array]:
     """Return the information, and the derivatives of the components by the coordinates.
 
@@ -324,8 +340,8 @@ def _slopes(
         Around the mixture.
     positions : ndarray of int, shape (n_components, n_moving)
         The coordinates that move each component.
-    stats : SufficientStats
-        Those of the E-step at the mixture.
+    stats : SufficientStats or None
+        Those of the E-step at the mixture; None: an E-step for each coordinate.
 
     Returns
     -------
@@ -341,12 +357,12 @@ def _slopes(
     steps = np.zeros(len(coordinates.origin))
     for moving, count_root in zip(positions, count_roots, strict=True):
         steps[moving] = np.maximum(steps[moving], GRADIENT_STEP * count_root)
-    if coordinates.has_noise:
-        steps[-1] = GRADIENT_STEP * coordinates.scales[-1]
+    others = steps == 0
+    steps[others] = GRADIENT_STEP * coordinates.scales[others]
 
     def at(tangent: Array) -> tuple[Array, Array]:
         parameters = coordinates.retract(tangent)
-        known = problem.e_step(parameters[None])[0][0] if problem.is_incomplete else stats
+        known = problem.e_step(parameters[None])[0][0] if stats is None else stats
         gradient = coordinates.gradient(tangent, parameters, known, None)
         shown = whitening.inverse_transform_parameters(parameters)
         stored = np.asarray(family.per_component(shown.covariances))
@@ -416,14 +432,15 @@ def _lost(problem: Problem, coordinates: LocalCoordinates, positions: IndexArray
 
 
 def _errors(
-    inverse: Array, whitened: WhitenedParameters, problem: Problem, positions: IndexArray, slopes: Array
+    inverse: Array, coordinates: LocalCoordinates, problem: Problem, positions: IndexArray, slopes: Array
 ) -> StandardErrors:
     """Return the errors in the units of the data, by the delta method from the covariance of coordinates."""
+    whitened = coordinates.centre
     weights, of_weights = whitened.weights, np.arange(whitened.n_components)
     r, m = whitened.means.shape
     if problem.has_noise:
         weights = np.append(weights, noise_weights(weights))
-        of_weights = np.append(of_weights, len(inverse) - 1)
+        of_weights = np.append(of_weights, len(inverse) - len(coordinates.places_of_dof) - 1)
     by_weight = (np.diag(weights) - np.outer(weights, weights)) / np.sqrt(weights * problem.weight)
     weight_errors = _deviations(by_weight, inverse[np.ix_(of_weights, of_weights)])
     pairs = zip(positions, slopes, strict=True)
@@ -486,7 +503,8 @@ def bootstrap(model: Any, X: Any, sample_weight: Any, n_resamples: int, *, param
         batch([_align_components(fit.parameters, fitted, family) for fit in fits])
     )
     converged = np.array([fit.status is FitStatus.CONVERGED for fit in fits])
-    return Bootstrap(aligned.weights, aligned.means, aligned.covariances, converged, problem.has_noise)
+    arrays = aligned.weights, aligned.means, aligned.covariances
+    return Bootstrap(*arrays, converged, problem.has_noise, aligned.dof)
 
 
 def _align_components(

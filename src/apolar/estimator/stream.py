@@ -203,6 +203,9 @@ def _step(estimator: Any, last: FittedState, sums: Sums, rows: Rows) -> tuple[Fi
     total = weight + batch.weight
     rate = (batch.weight / total) ** SETTINGS.forgetting
     mixed = before * ((1 - rate) * total / weight) + stats[0] * (rate * total / batch.weight)
+    if stats.dof_slopes is not None:
+        # Earlier derivatives are those at other degrees of freedom.
+        mixed = replace(mixed, dof_slopes=stats[0].dof_slopes * (rate * total / batch.weight))
     sketch, compared = sums.sketch, sums.compared
     if sketch is not None:
         # Where values are missing, the moments of all rows are no longer known.

@@ -51,6 +51,13 @@ class NaturalComponents:
         precisions[..., diagonal, diagonal] *= 2
         return cls(natural[..., 0], natural[..., 1 : 1 + n_features], precisions)
 
+    def peaks(self, missing: Array) -> Array:
+        """Return the largest value of each function of observed columns, shape (n_patterns, n)."""
+        # Missing columns have no precision, and no part in the density.
+        unit = np.eye(missing.shape[1]) * missing[:, None, None, :]
+        means = np.linalg.solve(self.precisions + unit, self.linear[..., None])[..., 0]
+        return np.asarray(self.constants + 0.5 * (means * self.linear).sum(axis=-1))
+
     def natural(self) -> Array:
         """Return the natural parameters, shape (..., n, n_stats)."""
         return FULL.join_natural(self.constants, self.linear, self.precisions)
