@@ -146,6 +146,11 @@ class Family(Covariances):
         """The family of the same storage whose components share the whole covariance."""
         return self._related(self.n_axes, frozenset(PARTS[: self.n_axes + 1]))
 
+    @property
+    def gaussian(self) -> Family:
+        """The family of Gaussian components with the same covariances."""
+        return self if self.dof is None else replace(self, dof=None)
+
     def with_axes(self, n_axes: int) -> Family:
         """Return the family of the same sharing whose covariances have at most so many axes.
 

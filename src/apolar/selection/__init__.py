@@ -17,7 +17,7 @@ from apolar._core.threads import one_blas_thread
 from apolar.data import ArrayRows, Rows
 from apolar.em.result import FitStatus, in_canonical_order
 from apolar.em.whitening import column_units, find_far_rows, is_host_array
-from apolar.estimator import GaussianMixture
+from apolar.estimator import GaussianMixture, StudentMixture
 from apolar.estimator.fit import check_memory
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import (
@@ -55,6 +55,7 @@ def select(
     random_state: Any = None,
     verbose: int = 0,
     callback: Callback | None = None,
+    distribution: str | Iterable[str] = "gaussian",
     **parameters: Any,
 ) -> Selection:
     """Fit mixtures of several sizes and covariance families, and choose one.
@@ -95,9 +96,12 @@ def select(
     callback : callable, optional
         Called as the work goes on with what is done, in words, how many candidates are done with it, and
         how many are to be.
+    distribution : {"gaussian", "t"} or both, default="gaussian"
+        The components: Gaussian ones, or with long tails, as of `StudentMixture`. ("gaussian", "t") compares
+        both.
     **parameters
         Parameters of `GaussianMixture`: init_params, n_init, max_iter, tol, reg_covar, prior, n_threads,
-        noise.
+        noise; with "t", also dof.
 
     Returns
     -------
@@ -120,6 +124,8 @@ def select(
     one_of(criterion, "criterion", tuple(CRITERIA))
     numbers = component_numbers(n_components)
     kinds = () if covariance_type is None else _checked_kinds(covariance_type)
+    laws = _checked_laws(distribution, parameters)
+    parameters = {name: value for name, value in parameters.items() if name != "dof"}
     model = _checked_model(parameters, random_state)
     # Bad rows are refused here, with the messages of the estimator, before any candidate is fitted.
     rows = open_input(model, X, sample_weight, reset=True, is_reread=True)
@@ -152,22 +158,24 @@ def select(
     by_family = {family(kind): kind for kind in kinds or default_kinds(rows.n_features)}
     for fitted_family in by_family:
         check_memory(fitted_family, max(numbers), rows.n_features)
-    candidates = [Candidate(kind, number) for kind in by_family for number in numbers]
+    tailed = [replace(kind, dof=dof) for dof in laws for kind in by_family]
+    candidates = [Candidate(kind, number) for kind in tailed for number in numbers]
     with one_blas_thread():
         grid = CandidateGrid(task, candidates)
         grid.run()
         table, models = [], {}
         for each in candidates:
             row = Row(
-                by_family[each.family],
+                by_family[each.family.gaussian],
                 each.n_components,
                 grid.n_parameters(each),
                 failed=grid.failed.get(each),
                 dropped=grid.dropped.get(each),
+                distribution="gaussian" if each.family.dof is None else "t",
             )
             if row.is_fitted:
                 row, fitted = _fitted_row(row, grid.optima[each], task, constants, float_type(X))
-                models[row.covariance_type, row.n_components] = fitted
+                models[row.key] = fitted
             table.append(row)
     seconds = (time.perf_counter() - begun) / len(candidates)
     table = [replace(row, seconds=seconds) for row in table]
@@ -178,7 +186,7 @@ def select(
     if not models:
         raise ValueError(f"Every candidate failed. {table[0].named}: {table[0].failed}")
     first = ranked_rows(table, criterion)[0]
-    best = models[first.covariance_type, first.n_components]
+    best = models[first.key]
     note = ""
     if task.prior is not None and criterion not in UNDER_PRIOR:
         note = "Candidates were fitted under a prior, not by maximum likelihood."
@@ -224,9 +232,11 @@ def _fitted_row(
     )
     state = replace(state, lower_bound=row.log_likelihood / problem.weight)
     if constants is not None:
-        state = constants.put_back(state, family(row.covariance_type))
-    model = GaussianMixture(**task.model.get_params())
-    model.set_params(n_components=row.n_components, covariance_type=row.covariance_type)
+        state = constants.put_back(state, replace(family(row.covariance_type), dof=problem.family.dof))
+    settings = task.model.get_params()
+    settings |= {"n_components": row.n_components, "covariance_type": row.covariance_type}
+    dof = problem.family.dof
+    model = GaussianMixture(**settings) if dof is None else StudentMixture(**settings, dof=dof)
     state.set_on(model)
     for name in ("feature_names_in_", "n_features_in_"):
         if hasattr(task.model, name):
@@ -307,6 +317,20 @@ def _checked_kinds(covariance_type: Any) -> tuple[str, ...]:
     if not kinds:
         raise ValueError("covariance_type is empty: give a family, or several, as in ('diag', 'full').")
     return tuple(kinds.values())
+
+
+def _checked_laws(distribution: Any, parameters: dict[str, Any]) -> list[Any]:
+    """Return the degrees of freedom of the components that are compared; None for Gaussian ones."""
+    names = [distribution] if isinstance(distribution, str) else list(distribution)
+    for name in names:
+        one_of(name, "distribution", ("gaussian", "t"))
+    if not names:
+        raise ValueError("distribution is empty: give 'gaussian', 't', or both.")
+    if "dof" in parameters and "t" not in names:
+        raise ValueError("dof is for components with long tails: give distribution='t' too.")
+    dof = parameters.get("dof", "own")
+    check_parameters(StudentMixture(dof=dof))
+    return [None if name == "gaussian" else dof for name in dict.fromkeys(names)]
 
 
 def _checked_model(parameters: dict[str, Any], random_state: Any) -> GaussianMixture:

@@ -141,7 +141,7 @@ class CandidateGrid:
     def __init__(self, task: Task, candidates: list[Candidate]) -> None:
         self.task, self.candidates = task, candidates
         self.is_searched = task.model.init_params == "auto" and not task.rows.is_wide
-        forms = FORMS if self.is_searched else dict.fromkeys(kind.untied for kind, _ in candidates)
+        forms = FORMS if self.is_searched else dict.fromkeys(kind.untied.gaussian for kind, _ in candidates)
         self.on_all = {form: task.problem(form) for form in forms}
         self.problems = {form: self._sample(problem) for form, problem in self.on_all.items()}
         self.whole, self.first = (next(iter(known.values())) for known in (self.on_all, self.problems))
@@ -172,10 +172,11 @@ class CandidateGrid:
     def run(self) -> None:
         """Fit all candidates."""
         n_done = self._refuse()
-        # Those that bound others come first.
-        for are_forms in (True, False):
+        # Those that bound others come first: Gaussian components, and covariances of any form.
+        for has_tails, is_special in itertools.product((False, True), repeat=2):
             left = [each for each in self.candidates if each not in self.failed]
-            chosen = [each for each in left if (each.family in FORMS) == are_forms]
+            chosen = [each for each in left if (each.family.dof is not None) == has_tails]
+            chosen = [each for each in chosen if (each.family.gaussian not in FORMS) == is_special]
             worth_it = [each for each in chosen if not self._drop_if_hopeless(each)]
             n_done += len(chosen) - len(worth_it)
             self._each(self._fit, worth_it, "fitting", n_done, len(self.candidates))
@@ -263,9 +264,11 @@ class CandidateGrid:
 
         The bound holds for maxima of the likelihood, as far as the fits of the larger family are its best.
         """
+        if candidate.family.dof is not None and self._is_form_behind(candidate):
+            return True
         if not self.optima or self.scale > 1 or self.task.prior is not None or self.task.model.reg_covar:
             return False
-        for form in FORMS:
+        for form in (replace(form, dof=candidate.family.dof) for form in FORMS):
             larger = self.optima.get(Candidate(form, candidate.n_components))
             if larger is None or larger.problem.is_rounded or not contains(form, candidate.family):
                 continue
@@ -282,6 +285,20 @@ class CandidateGrid:
                 self.dropped[candidate] = f"at least {behind:.1f} behind the best so far: {why}"
                 return True
         return False
+
+    def _is_form_behind(self, candidate: Candidate) -> bool:
+        """Return whether a covariance family is far behind others, without the long tails of the candidate."""
+        own = self.values.get(Candidate(candidate.family.gaussian, candidate.n_components))
+        values = [
+            value
+            for (kind, number), value in self.values.items()
+            if kind.dof is None and number == candidate.n_components
+        ]
+        if own is None or own <= min(values) + SETTINGS.reach * self.scale:
+            return False
+        behind = own - min(values)
+        self.dropped[candidate] = f"without long tails {behind:.1f} behind another covariance type"
+        return True
 
     def _keep(self, candidate: Candidate, optimum: Optimum) -> None:
         self.optima[candidate] = optimum
@@ -327,7 +344,7 @@ class CandidateGrid:
     # --- how a candidate is fitted --------------------------------------------------------------
 
     def _problem(self, kind: Family) -> Problem:
-        return self.problems[kind.untied].replace(family=kind)
+        return self.problems[kind.untied.gaussian].replace(family=kind)
 
     def _fit(self, candidate: Candidate) -> None:
         """Fit a candidate from the shared starts."""
@@ -357,7 +374,7 @@ class CandidateGrid:
             return self.starts.mixtures(problem, number, model.n_init)
         settings = type(model)(**model.get_params()).set_params(n_components=number)
         if callable(model.init_params):
-            problem = self.on_all[kind.untied].replace(family=kind)
+            problem = self.on_all[kind.untied.gaussian].replace(family=kind)
         asked = requested_candidates(settings, problem, self.task.X, self.task.prior, self.task.has_weight)
         rngs = [np.random.default_rng([self.seed, number, i]) for i in range(asked.n_init)]
         return [start for rng in rngs for start in asked.draw(rng)]
@@ -499,7 +516,7 @@ class CandidateGrid:
         n_done = itertools.count()
         self._report("fitting to all rows", next(n_done), len(near))
         for each, (problem, fit) in list(self.optima.items()):
-            on_all = self.on_all[problem.family.untied].replace(family=problem.family)
+            on_all = self.on_all[problem.family.untied.gaussian].replace(family=problem.family)
             if problem.is_rounded:
                 on_all = on_all.replace(measurement=problem.measurement)
             if each in near:
@@ -524,6 +541,8 @@ def contains(larger: Family, smaller: Family) -> bool:
     """
     if larger == smaller:
         return True
+    if larger.dof != smaller.dof and larger.dof != "own":
+        return False
     if not all(_CODE.fullmatch(kind.code) for kind in (larger, smaller)):
         return False
     volume, shape, orientation = tuple(smaller.code)

@@ -57,6 +57,8 @@ class Row:
         Why the candidate was not fitted: a bound on its criterion, from a family that contains it.
     n_samples : float
         The weight of the rows.
+    distribution : {"gaussian", "t"}
+        Of the components.
     """
 
     covariance_type: str
@@ -75,6 +77,13 @@ class Row:
     warnings: tuple[str, ...] = ()
     dropped: str | None = None
     n_samples: float = np.nan
+    distribution: str = "gaussian"
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """The key of the candidate's model: its family and number of components, and "t" for long tails."""
+        of_tails = () if self.distribution == "gaussian" else (self.distribution,)
+        return (self.covariance_type, self.n_components, *of_tails)
 
     @property
     def is_fitted(self) -> bool:
@@ -84,7 +93,9 @@ class Row:
     @property
     def named(self) -> str:
         """The candidate in words."""
-        return f"{self.n_components} {self.covariance_type} component{'s' * (self.n_components > 1)}"
+        of_tails = "" if self.distribution == "gaussian" else f"{self.distribution} "
+        plural = "s" * (self.n_components > 1)
+        return f"{self.n_components} {self.covariance_type} {of_tails}component{plural}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +112,8 @@ class Selection:
     reason : str
         What won, by how much, and what that means, in words.
     models : mapping
-        The fitted mixtures by (covariance_type, n_components), without those that failed or were dropped.
+        The fitted mixtures by (covariance_type, n_components), and with long tails by (covariance_type,
+        n_components, "t"), without those that failed or were dropped.
     note : str
         How candidates were fitted, if not by maximum likelihood; part of the reason.
     """
@@ -110,14 +122,13 @@ class Selection:
     table: tuple[Row, ...]
     criterion: str
     reason: str
-    models: Mapping[tuple[str, int], GaussianMixture] = field(repr=False)
+    models: Mapping[tuple[Any, ...], GaussianMixture] = field(repr=False)
     note: str = ""
 
     @property
     def best_row(self) -> Row:
         """The row of the mixture that was chosen."""
-        chosen = self.best.covariance_type, self.best.n_components
-        return next(row for row in self.table if (row.covariance_type, row.n_components) == chosen)
+        return next(row for row in self.table if self.models.get(row.key) is self.best)
 
     def _repr_html_(self) -> str:
         """Return the best candidates and the choice for notebooks."""
@@ -156,7 +167,8 @@ class Selection:
         if row is self.best_row:
             note = f"<- lowest {criterion_title(self.criterion)}" + (f", {note}" if note else "")
         counts = (str(row.n_components), str(row.n_parameters))
-        return (row.covariance_type, *counts, *numbers, row.start, note)
+        name = row.covariance_type if row.distribution == "gaussian" else f"{row.covariance_type}, t"
+        return (name, *counts, *numbers, row.start, note)
 
     def to_pandas(self) -> Any:
         """Return the table as a pandas DataFrame, one row per candidate."""

@@ -84,7 +84,7 @@ class SharedStarts:
         starts : list of Fit
             Those of `TREES` come first, in their order.
         """
-        key = problem.family.untied, n_components
+        key = problem.family.untied.gaussian, n_components
         if key not in self._known:
             self._known[key] = self._stats(*key, n_init)
         names, arrays = zip(*((name, stats.array) for name, stats in self._known[key]), strict=True)
