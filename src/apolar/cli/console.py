@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # The width in characters, if the output is not a terminal; and what the name of a column may take of it.
 FILE_WIDTH = 110
 NAME_WIDTH = 15
+# The bundled tables, and the column of each that holds known classes.
+EXAMPLES = {"iris": "species", "olive": "area", "diabetes": "class"}
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -65,6 +67,8 @@ def not_found(path: Path) -> str:
     folder = path.parent
     if not folder.is_dir():
         return f"There is no folder {shown_path(folder)}: check the name."
+    if path.suffix == ".csv" and path.stem in EXAMPLES:
+        return f"There is no file {shown_path(path)}: `apolar example {path.stem}` writes one."
     close = difflib.get_close_matches(path.name, [other.name for other in folder.glob("*")], n=3, cutoff=0.7)
     guess = f"did you mean {' or '.join(repr(str(folder / other)) for other in close)}?" if close else ""
     return f"There is no file {shown_path(path)}: {guess or 'check the name and the folder.'}"

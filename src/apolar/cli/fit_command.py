@@ -78,11 +78,11 @@ def fit(
 
     \b
     Examples:
-      apolar fit flowers.csv -k 3
-      apolar fit flowers.csv -k auto --label-column species
-      apolar fit flowers.csv -k 2-6 --covariance full,EEE,diag --criterion icl
-      apolar fit flowers.csv -k 3 --append --outliers
-      apolar fit flowers.csv -k 3 --noise
+      apolar fit iris.csv -k 3
+      apolar fit iris.csv -k auto --label-column species
+      apolar fit iris.csv -k 2-6 --covariance full,EEE,diag --criterion icl
+      apolar fit iris.csv -k 3 --append --outliers
+      apolar fit iris.csv -k 3 --noise
       apolar fit january.csv february.csv -k 4
       apolar fit - -k 4 --covariance spherical --columns x,y < points.tsv
       apolar fit --sketch sums.npz -k 4
@@ -290,8 +290,8 @@ def select(
 
     \b
     Examples:
-      apolar select flowers.csv
-      apolar select flowers.csv -k 2-6 --covariance full,EEE,diag --criterion icl
+      apolar select iris.csv
+      apolar select iris.csv -k 2-6 --covariance full,EEE,diag --criterion icl
 
     \b
     Exit code: 0, 2 for bad input, 130 if interrupted.

@@ -63,7 +63,7 @@ def predict(
 
     \b
     Examples:
-      apolar predict apolar-flowers/model.npz more.csv -o labels.csv
+      apolar predict apolar-iris/model.npz more.csv -o labels.csv
       apolar predict model.npz more.csv --append -o more-clusters.csv
       apolar predict model.npz more.csv --report more.html -o labels.csv
       apolar predict model.npz - < more.csv
