@@ -63,7 +63,7 @@ def test_pictures_of_the_readme_are_absolute_and_there():
 
 
 def console_examples(text):
-    """Return pairs of a command and its output: of each fenced block, of no language, that begins with "$ apolar"."""
+    """Return commands and their outputs, of fenced blocks of no language that begin with "$ apolar"."""
     blocks = re.findall(r"^```\n(\$ apolar.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     parts = [re.split(r"^\$ apolar ", block, flags=re.MULTILINE)[1:] for block in blocks]
     return [part.partition("\n")[::2] for block in parts for part in block]

@@ -12,9 +12,11 @@ import click
 
 from apolar.cli.console import BadInput, Bar, as_number, escape_lines, print_object, say, show_grid
 from apolar.cli.options import (
+    GroupedCommand,
     check_sources,
     default_folder,
     families,
+    id_option,
     json_option,
     mixture_options,
     numbers_of_components,
@@ -40,11 +42,12 @@ if TYPE_CHECKING:
     from apolar.selection import Row
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("data", nargs=-1)
 @mixture_options(components=None)
 @table_options
 @click.option("--label-column", metavar="NAME", help="Known classes, to compare the clusters with.")
+@id_option
 @click.option("--sketch", type=click.Path(dir_okay=False), help="A sketch in place of DATA: no labels.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the results; apolar-DATA.")
 @click.option("--append", is_flag=True, help="Also write DATA with clusters and probabilities: table.csv.")
@@ -264,7 +267,7 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
 # --- select ---------------------------------------------------------------------------------------
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("data", nargs=-1)
 @mixture_options(components="1-9")
 @table_options
