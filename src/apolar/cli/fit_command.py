@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import BadInput, Bar, as_number, escape_lines, print_object, say, show_grid
+from apolar.cli.console import BadInput, Bar, as_number, escape_lines, join_list, print_object, say, show_grid
 from apolar.cli.options import (
     GroupedCommand,
     check_sources,
@@ -152,7 +153,8 @@ def fit(
                 written["outliers"] = files.add_lines("outliers.csv", text)
             try:
                 if not no_report:
-                    page = report_page(analysis, table.X, provenance(table, seed))
+                    made = replace(provenance(table, seed), model_file=str(written["model"]))
+                    page = report_page(analysis, table.X, made)
                     written["report"] = files.add_lines("report.html", [page, PAGE_MARK])
             except ImportError as error:
                 bar.end()
@@ -169,13 +171,18 @@ def provenance(table: TableFile, seed: int, *notes: str) -> Provenance:
     """Return what a page says about how it was made."""
     from apolar.reports import Provenance
 
+    # The page may be passed on: files by their names, without the folders of this machine.
+    words = [Path(word).name if Path(word).exists() else word for word in sys.argv[1:]]
+    names = [Path(name).name for name in table.files]
     return Provenance(
-        table.source,
-        shlex.join(["apolar", *sys.argv[1:]]),
+        join_list(names, shown=3),
+        shlex.join(["apolar", *words]),
         seed,
         table.n_dropped,
         notes=(*table.notes, *notes),
         row_numbers=table.row_numbers,
+        row_names=table.ids,
+        categories=table.categories,
     )
 
 
