@@ -249,3 +249,41 @@ def test_the_page_does_not_tell_where_its_files_are(flowers, tmp_path):
     page = (tmp_path / "o" / "report.html").read_text()
     assert "flowers.csv" in page
     assert str(flowers.parent) not in page.replace(str(tmp_path / "o" / "model.npz"), "")
+
+
+# --- the screen -----------------------------------------------------------------------------------
+
+
+def test_columns_that_separate_clusters_come_first(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 30))
+    X[:100, 17] += 9
+    path = tmp_path / "wide.csv"
+    np.savetxt(path, X, delimiter=",", header=",".join(f"v{j}" for j in range(30)), comments="")
+    said = run(
+        "fit", path, "-k", 2, "--covariance", "tied_spherical", "--no-report", "-o", tmp_path / "o"
+    ).output
+    head = next(line for line in said.splitlines() if line.startswith(" cluster"))
+    assert head.split()[3] == "v17"
+    assert head.split()[-1] == "..."
+    n_shown = len(head.split()) - 4
+    assert f"Shown: {n_shown} of 30 columns, those that separate the clusters best." in said
+    assert re.search(r"^Cluster [12]: highest v17 \(", said, flags=re.MULTILINE)
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = run(
+        "fit", path, "-k", 2, "--covariance", "tied_spherical", "--no-report", "-o", tmp_path / "o"
+    ).output
+    head = next(line for line in narrow.splitlines() if line.startswith(" cluster"))
+    assert len(head.rstrip()) <= 60
+
+
+def test_a_wide_table_is_told_before_the_fit(tmp_path):
+    path = tmp_path / "wide.csv"
+    np.savetxt(path, np.random.default_rng(0).normal(size=(30, 40)), delimiter=",")
+    result = run("fit", path, "-k", 1, "--no-report", "-o", tmp_path / "o")
+    assert "40 columns: the covariances have up to 820 parameters" not in result.output  # 1,200 values
+    result = run("fit", path, "-k", 2, "--no-report", "-o", tmp_path / "o")
+    assert (
+        "40 columns: the covariances have up to 1,640 parameters, more than the table has values"
+        in result.output
+    )

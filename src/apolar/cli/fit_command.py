@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from apolar.selection import Row
 
 
+# Clusters that are described on the screen; the report has all.
+MAX_DESCRIBED = 12
+
+
 @click.command(cls=GroupedCommand)
 @click.argument("data", nargs=-1)
 @mixture_options(components=None)
@@ -124,12 +128,14 @@ def fit(
 
             if table.labels is not None and all(map(is_missing, set(table.labels))):
                 raise BadInput("The label column is empty: leave --label-column out.")
+            kinds = families(covariance, table.X.shape[1])
+            _warn_of_wide_table(table, numbers, kinds)
             bar.begin("fitting")
             analysis = analyse(
                 table.X,
                 table.names,
                 numbers,
-                covariance_type=families(covariance, table.X.shape[1]),
+                covariance_type=kinds,
                 labels=table.labels,
                 standardise=bool(standardise),
                 criterion=criterion,
@@ -165,6 +171,22 @@ def fit(
     else:
         is_told = bool(outlying) or outliers is not None
         _print(analysis, table, written, outliers_sentence(outlying, level) if is_told else "")
+
+
+def _warn_of_wide_table(table: TableFile, numbers: int | list[int], kinds: Any) -> None:
+    """Say before a fit that its covariances have far more parameters than the table has values."""
+    from apolar.mixture.families import family
+
+    n_columns = table.X.shape[1]
+    most = numbers if isinstance(numbers, int) else max(numbers)
+    named = [kinds] if isinstance(kinds, str) else kinds or ["full"]
+    n_parameters = max(family(kind).n_covariance_parameters(most, n_columns) for kind in named)
+    if n_parameters > table.X.size:
+        say(
+            f"{n_columns:,} columns: the covariances have up to {n_parameters:,} parameters, more than the "
+            "table has values, and the fit may take long. Use --covariance diag or --covariance spherical.",
+            err=True,
+        )
 
 
 def provenance(table: TableFile, seed: int, *notes: str) -> Provenance:
@@ -234,7 +256,8 @@ def _as_object(
 
 def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outlying: str) -> None:
     from apolar._core.display import with_error
-    from apolar.reports.text import agreement, choice, headline
+    from apolar.plots.views import MixtureView
+    from apolar.reports.text import agreement, choice, headline, traits
 
     model = analysis.model
     dropped = f"Left out {table.n_dropped} rows with missing values." if table.n_dropped else ""
@@ -255,13 +278,18 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
         name: [*map(with_error, model.means_[:, j], analysis.deviations[:, j]), *[""] * analysis.has_noise]
         for j, name in enumerate(analysis.names)
     }
-    show_grid(fixed, means)
+    show_grid(fixed, means, MixtureView.of(model).separation.tolist())
     fit = analysis.likelihood
     bic = f"BIC {fit.criteria['bic']:.2f} (lower is better), {fit.n_parameters} parameters"
     per_row = fit.log_left_out / fit.n_samples
     new_row = f"Expected log-likelihood of a new row: {per_row:.4g}." if per_row == per_row else ""
     say(
         "Means ± standard deviations within the cluster.",
+        *(
+            f"Cluster {k + 1}: {', '.join(f'{trait.words} ({trait.values})' for trait in listed)}."
+            for k, listed in enumerate(traits(analysis)[:MAX_DESCRIBED])
+            if listed
+        ),
         "" if analysis.truth is None else agreement(analysis),
         f"{bic}; best start: {model.start_}.",
         new_row,

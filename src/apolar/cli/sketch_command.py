@@ -300,7 +300,7 @@ def _print(
         "component": [f"{k + 1}" for k in range(n_components)],
         "weight": [f"{weight:.3f}" for weight in model.weights_],
     }
-    show_grid(fixed, means)
+    show_grid(fixed, means, MixtureView.of(model).separation.tolist())
     agreement = f"The moments agree with such a mixture (p = {found.p_value:.2g})."
     if found.p_value < MIN_P_VALUE:
         agreement = (

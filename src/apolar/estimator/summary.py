@@ -135,6 +135,7 @@ def summary_of(estimator: Any, X: Any, sample_weight: Any) -> Summary:
         n_noise = None if parameters.noise is None else int(np.sum(labels < 0))
         bic, score = estimator.bic(X, sample_weight), estimator.score(X, sample_weight=sample_weight)
         remarks.append(f"BIC {bic:,.1f}; mean log-likelihood per row {figures(score)}.")
+        remarks.append("Clusters count from 1 here; labels of `predict` count from 0.")
     first["weight"] = [f"{weight:.3f}" for weight in parameters.weights[:n_shown]]
     share = 0.0 if parameters.noise is None else float(estimator.noise_weight_)
     head = headline(n_rows, n, estimator.covariance_type, n_noise=n_noise, noise_share=share)

@@ -257,11 +257,15 @@ class MixtureView:
         """The variance of all rows, column by column, shape (n_features,)."""
         return self.shares @ ((self.means - self.mean) ** 2 + self.variances)
 
+    @property
+    def separation(self) -> Array:
+        """The part of the variance of each column that is between the components, shape (n_features,)."""
+        total, between = self.total, self.shares @ (self.means - self.mean) ** 2
+        return np.divide(between, total, out=np.zeros_like(total), where=total > 0)
+
     def separating_columns(self, most: int) -> list[int]:
         """Return the columns in which the means differ most, for the spread of the column, in their order."""
-        total, between = self.total, self.shares @ (self.means - self.mean) ** 2
-        parts = np.divide(between, total, out=np.zeros_like(total), where=total > 0)
-        return sorted(np.argsort(-parts, kind="stable")[:most].tolist())
+        return sorted(np.argsort(-self.separation, kind="stable")[:most].tolist())
 
     def discriminating_plane(self) -> Plane:
         """Return the two directions in which the components are most apart, by position and by shape.

@@ -316,8 +316,7 @@ def _of_columns(analysis: Analysis, provenance: Provenance) -> list[Step]:
     """Return what may be done about columns that do not separate clusters, and about those left out."""
     steps = []
     mixture = MixtureView.of(analysis.model)
-    between = mixture.shares @ (mixture.means - mixture.mean) ** 2
-    is_used = between > LIMITS.least_share * mixture.total
+    is_used = mixture.separation > LIMITS.least_share
     used = [name for name, is_in in zip(analysis.names, is_used.tolist(), strict=True) if is_in]
     others = [name for name in analysis.names if name not in used]
     if others and len(mixture.means) > 1 < len(used) <= LIMITS.named_columns:
