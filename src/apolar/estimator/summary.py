@@ -239,9 +239,10 @@ def warnings_of(
                 f"no maximum. {remedy}sk for fewer components, or remove columns that depend on others."
             )
         )
-    # An empty or collapsed component has its own remedy. Sparse rows of very many columns are for spherical
-    # components, and there is nothing to advise.
-    few = None if warnings or data.is_wide else few_rows_seen(data, fit)
+    # An empty or collapsed component has its own remedy. Covariances shrunk as far as the rows suggest need
+    # none. Sparse rows of very many columns are for spherical components, and there is nothing to advise.
+    is_settled = bool(warnings) or data.is_wide or isinstance(prior, AdaptivePrior)
+    few = None if is_settled else few_rows_seen(data, fit)
     if few is not None:
         remedy = "Use a covariance type with fewer parameters, or fewer components"
         warnings.append(FewRowsWarning(f"{few} {remedy}: `select` compares them."))
