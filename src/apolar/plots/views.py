@@ -33,6 +33,8 @@ N_COLUMNS = 5
 MAX_PLANE_COLUMNS = 200
 # Directions with a smaller part of the variance are rounding errors of columns that others determine.
 RANK_TOLERANCE = 1e-10
+# The means separate the components in a direction if this part of the variance or more is between them.
+LEAST_BETWEEN = 0.1
 # Columns that the name of an axis lists, and the least of them, in parts of the first.
 N_LOADINGS, LEAST_LOADING = 3, 0.3
 # The size of the ellipses, in standard deviations.
@@ -268,11 +270,11 @@ class MixtureView:
         return sorted(np.argsort(-self.separation, kind="stable")[:most].tolist())
 
     def discriminating_plane(self) -> Plane:
-        """Return the two directions in which the components are most apart, by position and by shape.
+        """Return the two directions in which the components are most apart, by position, else by shape.
 
-        They are the leading eigenvectors of M with respect to the covariance S of all rows, with
-        M = B inv(S) B + sum_k w_k (S_k - W) inv(S) (S_k - W), the covariance B between the components, and W
-        within them [scrucca2010].
+        The first are those in which the largest part of the variance is between the means, as in linear
+        discriminant analysis. Where that is next to nothing, as in the second direction for two components,
+        come those in which the covariances differ most [scrucca2010].
         """
         columns = self.separating_columns(MAX_PLANE_COLUMNS)
         n, m = len(self.means), len(columns)
@@ -285,12 +287,14 @@ class MixtureView:
         spread, vectors = np.linalg.eigh(between + within)
         is_there = spread > RANK_TOLERANCE * spread[-1]
         root = vectors[:, is_there] / np.sqrt(spread[is_there])
-        parts = [root.T @ between @ root]
-        parts += [
-            np.sqrt(share) * (root.T @ (covariance - within) @ root)
-            for share, covariance in zip(self.shares, covariances, strict=True)
-        ]
-        axes = root @ np.linalg.eigh(sum(part @ part for part in parts))[1][:, :-3:-1]
+        parts, positions = np.linalg.eigh(root.T @ between @ root)
+        by_position = positions[:, ::-1][:, parts[::-1] > LEAST_BETWEEN][:, :2]
+        differences = root.T @ (covariances - within) @ root
+        shapes = np.tensordot(self.shares, differences @ differences, axes=1)
+        others = np.eye(len(shapes)) - by_position @ by_position.T
+        # The second term keeps those by position out, also where all covariances are equal.
+        by_shape = np.linalg.eigh(others @ shapes @ others + others)[1][:, ::-1]
+        axes = root @ np.column_stack([by_position, by_shape])[:, :2]
         # Of the two directions of an axis, that in which its largest entry is positive.
         axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
         mixture = MixtureView(self.weights, means @ axes, axes.T @ covariances @ axes, family("full"))
