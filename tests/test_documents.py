@@ -1,7 +1,9 @@
 """What can be checked of the documents without building the site: links, names, versions, workflows."""
 
+import doctest
 import importlib
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 import apolar
 from apolar import datasets, plots
+from cli.commands import run
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -57,6 +60,32 @@ def test_pictures_of_the_readme_are_absolute_and_there():
     for picture in pictures:
         assert picture.startswith(raw)
         assert (ROOT / picture.removeprefix(raw)).is_file()
+
+
+def console_examples(text):
+    """Return commands and their outputs, of fenced blocks of no language that begin with "$ apolar"."""
+    blocks = re.findall(r"^```\n(\$ apolar.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    parts = [re.split(r"^\$ apolar ", block, flags=re.MULTILINE)[1:] for block in blocks]
+    return [part.partition("\n")[::2] for block in parts for part in block]
+
+
+WITH_COMMANDS = [page for page in [README, *PAGES] if console_examples(page.read_text())]
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
+def test_commands_print_what_the_page_shows(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    for command, shown in console_examples(page.read_text()):
+        result = run(*shlex.split(command))
+        assert result.exit_code == 0, result.output
+        assert doctest.OutputChecker().check_output(shown, result.output, flags), (command, result.output)
+
+
+def test_the_readme_is_short():
+    text = README.read_text()
+    assert len(text.splitlines()) <= 120
+    assert len(text.split()) <= 900
 
 
 def listed_objects():

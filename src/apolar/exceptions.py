@@ -56,7 +56,15 @@ class ColumnWarning(ApolarWarning):
 
 
 class DisagreementWarning(ApolarWarning):
-    """Another optimum is nearly as likely, and parts the rows differently."""
+    """Another optimum is nearly as good, and assigns the rows differently.
+
+    It says more about the rows than about the fit, and is shown where filters of warnings ask for it, and on
+    the page of the command line: `warnings.simplefilter("default", apolar.exceptions.DisagreementWarning)`.
+    """
+
+
+# The last of all filters, so that any other one decides.
+warnings.simplefilter("ignore", DisagreementWarning, append=True)
 
 
 class EmptyComponentWarning(ApolarWarning):

@@ -194,8 +194,15 @@ def test_rows_of_noise_have_the_label_minus_one(noisy, tmp_path, option):
     expected = model.predict(X)
     np.testing.assert_array_equal(clusters, np.where(expected < 0, -1, expected + 1))
     assert any(line.split()[:2] == ["noise", str(n_noise)] for line in printed.splitlines())
-    summary = (out / "report.html").read_text().partition('id="summary"')[2].partition("</table>")[0]
-    assert f"noise</span></th><td>{n_noise}</td>" in summary
+    page = (out / "report.html").read_text()
+    assert (
+        f"<strong>{n_noise} rows</strong>"
+        in page.partition('aria-label="Noise"')[2].partition("</section>")[0]
+    )
+    # The rows of noise are listed.
+    listed = re.findall(r'data-row="(\d+)"', page.partition('id="noisy"')[2].partition("</table>")[0])
+    assert set(map(int, listed)) <= set((np.flatnonzero(clusters == -1) + 1).tolist())
+    assert len(listed) == min(n_noise, 15)
     assert answer("predict", out / "model.npz", path)["cluster"] == clusters.tolist()
 
 
@@ -215,3 +222,68 @@ def test_a_fraction_is_between_zero_and_one(flowers, fraction):
     for option in ("--noise", "--outliers"):
         said = refuse("fit", flowers, "-k", 2, f"{option}={fraction}")
         assert f"{option} takes a fraction between 0 and 1" in said
+
+
+# --- names of rows, columns that did not take part ------------------------------------------------
+
+
+def test_rows_have_their_names_in_all_results(tmp_path):
+    path, out = tmp_path / "people.csv", tmp_path / "o"
+    rng = np.random.default_rng(0)
+    lines = [f"person {i},{'ab'[i % 2]},{x:.3f},{y:.3f}" for i, (x, y) in enumerate(rng.normal(size=(60, 2)))]
+    lines[10] = "odd one,a,90,90"
+    path.write_text("\n".join(["who,group,x,y", *lines, ""]))
+    succeed("fit", path, "-k", 1, "--id-column", "who", "--outliers", "-o", out)
+    assert [row["id"] for row in rows_of(out / "labels.csv")][9:11] == ["person 9", "odd one"]
+    assert [row["id"] for row in rows_of(out / "outliers.csv")] == ["odd one"]
+    page = (out / "report.html").read_text()
+    assert "11 (odd one)" in page
+    assert '<table class="categories">' in page
+    # The results of this fit are known as such by the next one.
+    succeed("fit", path, "-k", 1, "--no-report", "-o", out)
+    assert names_in(out) == {"labels.csv", "model.npz"}
+
+
+def test_the_page_does_not_tell_where_its_files_are(flowers, tmp_path):
+    succeed("fit", flowers, "-k", 2, "-o", tmp_path / "o")
+    page = (tmp_path / "o" / "report.html").read_text()
+    assert "flowers.csv" in page
+    assert str(flowers.parent) not in page.replace(str(tmp_path / "o" / "model.npz"), "")
+
+
+# --- the screen -----------------------------------------------------------------------------------
+
+
+def test_columns_that_separate_clusters_come_first(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 30))
+    X[:100, 17] += 9
+    path = tmp_path / "wide.csv"
+    np.savetxt(path, X, delimiter=",", header=",".join(f"v{j}" for j in range(30)), comments="")
+    said = run(
+        "fit", path, "-k", 2, "--covariance", "tied_spherical", "--no-report", "-o", tmp_path / "o"
+    ).output
+    head = next(line for line in said.splitlines() if line.startswith(" cluster"))
+    assert head.split()[3] == "v17"
+    assert head.split()[-1] == "..."
+    n_shown = len(head.split()) - 4
+    assert f"Shown: {n_shown} of 30 columns, those that separate the clusters best." in said
+    assert re.search(r"^Cluster [12]: highest v17 \(", said, flags=re.MULTILINE)
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = run(
+        "fit", path, "-k", 2, "--covariance", "tied_spherical", "--no-report", "-o", tmp_path / "o"
+    ).output
+    head = next(line for line in narrow.splitlines() if line.startswith(" cluster"))
+    assert len(head.rstrip()) <= 60
+
+
+def test_a_wide_table_is_told_before_the_fit(tmp_path):
+    path = tmp_path / "wide.csv"
+    np.savetxt(path, np.random.default_rng(0).normal(size=(30, 40)), delimiter=",")
+    result = run("fit", path, "-k", 1, "--no-report", "-o", tmp_path / "o")
+    assert "40 columns: the covariances have up to 820 parameters" not in result.output  # 1,200 values
+    result = run("fit", path, "-k", 2, "--no-report", "-o", tmp_path / "o")
+    assert (
+        "40 columns: the covariances have up to 1,640 parameters, more than the table has values"
+        in result.output
+    )

@@ -127,6 +127,6 @@ def test_other_families_from_a_sketch(tmp_path, monkeypatch):
     said = succeed(*options, 3, "--covariance", "tied")
     assert "The moments do not agree with such a mixture" in said
     said = succeed(*options, "2-3", "--covariance", "diag,tied")
-    assert "3 diag components have the lowest criterion" in said
+    assert "3 diag components have the lowest BIC for moments" in said
     said = refuse(*options, 3, "--covariance", "diag", "--standardise")
     assert "--standardise matters to spherical components only" in said

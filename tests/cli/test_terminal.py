@@ -50,7 +50,9 @@ def test_help_and_mistakes_load_little(flowers, tmp_path):
         assert python(LOADED, heavy, *arguments.split(), cwd=tmp_path) == "2 []"
 
 
-@pytest.mark.parametrize("command", ["fit", "select", "predict", "sketch", "merge", "decompose", "reproduce"])
+@pytest.mark.parametrize(
+    "command", ["example", "fit", "select", "predict", "sketch", "merge", "decompose", "reproduce"]
+)
 def test_every_command_has_help_with_an_example(command):
     result = run(command, "--help")
     assert result.exit_code == 0

@@ -1,8 +1,10 @@
 """Bad parameters, rows and weights are refused with the remedy."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import apolar
 from apolar import GaussianMixture
 from estimator.clusters import example, fitted
 
@@ -96,3 +98,20 @@ def test_numbers_out_of_range_and_constant_columns_are_named():
         model = GaussianMixture(3, covariance_type=name, random_state=0).fit(rows)
         with pytest.raises(ValueError, match="Column 4 is constant"):
             model.standard_errors(rows)
+
+
+# --- dataframes -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("values", ["setosa", pd.Timestamp("2020-01-01")])
+def test_a_column_that_holds_no_numbers_is_named(values):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 2)), columns=["a", "b"]).assign(c=values)
+    fits = (
+        apolar.GaussianMixture(2).fit,
+        apolar.select,
+        apolar.MixtureImputer(2).fit,
+        lambda X: apolar.MixtureClassifier().fit(X, [0, 1] * 10),
+    )
+    for fit in fits:
+        with pytest.raises(TypeError, match="Column 'c' holds .*, not numbers: drop it or encode it first"):
+            fit(frame)

@@ -1,15 +1,25 @@
 """What a fit warns of: constant columns, few rows, and far rows, which do not set the scale of the others."""
 
+import subprocess
+import sys
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import datasets
 from sklearn.base import clone
 
 import apolar
 from apolar import GaussianMixture
-from apolar.exceptions import CollapsedWarning, ColumnWarning, FarRowsWarning, FewRowsWarning
+from apolar.datasets import load_diabetes, load_olive
+from apolar.exceptions import (
+    CollapsedWarning,
+    ColumnWarning,
+    DisagreementWarning,
+    FarRowsWarning,
+    FewRowsWarning,
+)
 
 
 @pytest.fixture
@@ -72,21 +82,62 @@ def warned(model, X, **kwargs):
 
 def test_fewer_rows_than_parameters():
     X = two_clusters(40, 6)
-    (message,) = warned(GaussianMixture(2, random_state=0), X)
+    assert warned(GaussianMixture(2, random_state=0), X) == []  # shrunk as far as rows left out suggest
+    (message,) = warned(GaussianMixture(2, prior="conjugate", random_state=0), X)
     assert message.startswith("40 rows are fewer than the 55 parameters of this mixture.")
     assert "`select` compares them" in message
-    assert warned(GaussianMixture(2, covariance_type="tied_spherical", random_state=0), X) == []
+    spherical = GaussianMixture(2, covariance_type="tied_spherical", prior="conjugate", random_state=0)
+    assert warned(spherical, X) == []
     # The rows that count are those with a weight, and as often as it says.
-    assert warned(GaussianMixture(2, random_state=0), X, sample_weight=np.full(40, 2.0)) == []
+    weighted = GaussianMixture(2, prior="conjugate", random_state=0)
+    assert warned(weighted, X, sample_weight=np.full(40, 2.0)) == []
 
 
 def test_a_component_of_fewer_rows_than_columns():
     X = np.concatenate([np.random.default_rng(0).standard_normal((300, 6)), 20 + np.eye(6)[:4]])
-    (message,) = warned(GaussianMixture(2, random_state=0), X)
+    (message,) = warned(GaussianMixture(2, prior="conjugate", random_state=0), X)
     assert message.startswith("1 of 2 components holds fewer rows than there are columns: 4 rows, for a")
     # Not of families that estimate no covariance from those rows alone.
     for name in ("tied", "diag", "spherical"):
-        assert warned(GaussianMixture(2, covariance_type=name, random_state=0), X) == []
+        plain = GaussianMixture(2, covariance_type=name, prior="conjugate", random_state=0)
+        assert warned(plain, X) == []
+
+
+TABLES = {
+    "iris": lambda: datasets.load_iris().data,
+    "wine": lambda: datasets.load_wine().data,
+    "breast cancer": lambda: datasets.load_breast_cancer().data,
+    "diabetes": lambda: datasets.load_diabetes().data,
+    "linnerud": lambda: datasets.load_linnerud().data,
+    "olive": lambda: load_olive().data,
+    "reaven": lambda: load_diabetes().data,
+    "moons": lambda: datasets.make_moons(400, noise=0.1, random_state=0)[0],
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_default_fits_of_ordinary_tables_warn_of_nothing(name):
+    X = TABLES[name]()
+    with warnings.catch_warnings():
+        # As in a script: an error for what the filters of the library let through.
+        warnings.resetwarnings()
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", DisagreementWarning)
+        for kind in ("full", "tied", "diag", "spherical"):
+            for number in (1, 3):
+                GaussianMixture(number, covariance_type=kind, random_state=0).fit(X)
+
+
+def test_that_good_starts_disagree_is_shown_on_demand():
+    code = (
+        "import warnings, apolar; {}X = apolar.datasets.load_diabetes().data; "
+        "apolar.GaussianMixture(5, random_state=0).fit(X)"
+    )
+    asked = 'warnings.simplefilter("default", apolar.exceptions.DisagreementWarning); '
+    commands = [[sys.executable, "-c", code.format(each)] for each in ("", asked)]
+    said = [subprocess.run(each, capture_output=True, text=True, check=True).stderr for each in commands]
+    assert said[0] == ""
+    assert "Two solutions with nearly equal log-likelihood" in said[1]
 
 
 def test_other_remedies_come_first():

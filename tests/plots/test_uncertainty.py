@@ -12,6 +12,7 @@ from matplotlib.markers import MarkerStyle
 import apolar
 from apolar.plots import uncertainty
 from apolar.plots.chart import COLOURS, WRONG
+from apolar.plots.views import MixtureView
 from plots.reading import blank, check_texts, legend, note, three_clusters, with_noise
 
 
@@ -174,3 +175,42 @@ def test_layouts_make_room_for_what_is_around_given_axes():
     figure.draw_without_rendering()
     assert left.get_tightbbox().x0 >= 0
     assert left.get_tightbbox().x1 < right.get_tightbbox().x0
+
+
+# --- the plane in which clusters are most apart -----------------------------------------------------
+
+
+def test_the_first_direction_is_that_of_the_discriminant():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3)) @ rng.normal(size=(3, 3))
+    X[:200] += [4.0, -4.0, 0.0]
+    model = apolar.GaussianMixture(2, covariance_type="tied", random_state=0).fit(X)
+    plane = MixtureView.of(model).discriminating_plane()
+    expected = np.linalg.solve(model.covariances_, model.means_[0] - model.means_[1])
+    cosine = abs(plane.axes[:, 0] @ expected) / np.linalg.norm(plane.axes[:, 0]) / np.linalg.norm(expected)
+    assert cosine == pytest.approx(1)
+    # Of all rows, the directions are uncorrelated and have variance one; the mixture is that of the places.
+    places = plane.places(X)
+    np.testing.assert_allclose(np.cov(places.T, bias=True), np.eye(2), atol=0.02)
+    np.testing.assert_allclose(plane.mixture.means, plane.places(model.means_), atol=1e-12)
+
+
+def test_clusters_at_one_place_are_seen_by_their_shapes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4)) * np.repeat([[1.0, 1, 9, 1], [1, 9, 1, 1]], 300, axis=0)
+    model = apolar.GaussianMixture(2, covariance_type="diag", random_state=0).fit(X)
+    axes = MixtureView.of(model).discriminating_plane().loadings
+    # Both directions are in the plane of the second and third column.
+    assert np.all(np.abs(axes[[0, 3]]) < 0.2)
+    assert abs(np.linalg.det(axes[[1, 2]])) > 0.5
+
+
+def test_the_names_of_directions_list_their_columns():
+    iris = apolar.datasets.load_iris()
+    model = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
+    ax = apolar.plots.uncertainty(model, iris.data, columns="discriminant", feature_names=iris.feature_names)
+    assert " ".join(ax.get_xlabel().split()) == "direction 1: mostly petal_length, petal_width"
+    # Of two columns the plane is the table itself.
+    two = apolar.GaussianMixture(3, random_state=0).fit(iris.data[:, 2:])
+    ax = apolar.plots.uncertainty(two, iris.data[:, 2:], columns="discriminant", feature_names=["a", "b"])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("a", "b")

@@ -7,9 +7,20 @@ import pytest
 
 import apolar
 from apolar.plots.views import MixtureView
+from apolar.reports import Provenance
 from apolar.reports.analysis import analyse, describe
 from apolar.reports.scoring import score_chunks, score_table
-from apolar.reports.text import Finding, agreement, choice, findings, headline, traits
+from apolar.reports.text import (
+    Finding,
+    agreement,
+    choice,
+    findings,
+    headline,
+    long_tails,
+    next_steps,
+    plain_headline,
+    traits,
+)
 
 NAMES = ("a", "b", "c", "d")
 UNITS = np.array([1.0, 10.0, 0.01, 1000.0])
@@ -110,6 +121,10 @@ def test_constant_columns_cannot_be_standardised(flowers):
 def test_what_is_said_in_words(flowers):
     analysis = analyse(flowers.data, NAMES, 3, covariance_type="spherical", seed=0)
     assert headline(analysis) == "3 clusters in 150 rows (spherical covariances)."
+    sizes = "{}, {} and {}".format(*analysis.counts)
+    clear = int(100 * np.mean(1 - analysis.uncertainty >= 0.9))
+    expected = f"3 clusters in 150 rows: {sizes} rows. The cluster is clear for {clear}% of the rows."
+    assert plain_headline(analysis) == expected
     said = findings(analysis, ["A note."])
     fit = f"The fit converged after {analysis.model.n_iter_} passes over the data"
     assert any(finding.level == "good" and finding.text.startswith(fit) for finding in said)
@@ -120,7 +135,7 @@ def test_what_is_said_in_words(flowers):
     assert Finding("note", "A note.") in said
     small = np.concatenate([flowers.data, [[50.0, 50, 50, 50], [50.1, 50, 50, 50]]])
     said = findings(analyse(small, NAMES, 2, covariance_type="spherical", seed=0))
-    assert Finding("problem", "Cluster 2 has 2 rows: it may be chance. Try fewer clusters.") in said
+    assert Finding("problem", "Cluster 2 has fewer than 5 rows and may be due to chance.") in said
 
 
 def test_findings_do_not_contradict(flowers):
@@ -140,17 +155,77 @@ def test_what_makes_a_cluster(flowers, fitted):
     model, listed = fitted.model, traits(fitted)
     small = int(model.means_[:, 2].argmin())
     # Setosa: short and narrow petals.
-    assert [trait.words for trait in listed[small]][:2] == ["low c", "low d"]
-    for of_cluster in listed:
-        sizes = [abs(trait.difference) for trait in of_cluster]
-        assert sizes == sorted(sizes, reverse=True)
-        assert all(size >= 1 for size in sizes)
+    assert [trait.words for trait in listed[small]][:2] == ["lowest c", "lowest d"]
+    assert {trait.level for of_cluster in listed for trait in of_cluster if trait.column == "d"} == {
+        "highest",
+        "middle",
+        "lowest",
+    }
     others = np.delete(np.arange(3), small)
-    weights = model.weights_[others] / model.weights_[others].sum()
     pooled = np.sqrt(model.weights_ @ np.diagonal(model.covariances_, axis1=1, axis2=2))
-    expected = (model.means_[small] - weights @ model.means_[others]) / pooled
-    assert listed[small][0].difference == pytest.approx(expected[2])
+    first = listed[small][0]
+    assert first.difference == pytest.approx(
+        np.mean(model.means_[small] - model.means_[others], axis=0)[2] / pooled[2]
+    )
+    assert first.others == pytest.approx((model.means_[others, 2].min(), model.means_[others, 2].max()))
+    assert first.values == "1.46; others 4.22 to 5.49"
     assert traits(analyse(flowers.data, NAMES, 1, seed=0)) == [[]]
+
+
+def test_each_cluster_is_told_from_each_other():
+    """Two clusters that are alike in their first column differ in a further one that is listed."""
+    rng = np.random.default_rng(0)
+    centres = np.array([[0.0, 0, 0], [20, 0, 0], [20, 5, 0], [40, 5, 5]])
+    X = np.repeat(centres, 60, axis=0) + rng.normal(size=(240, 3))
+    analysis = analyse(X, ("a", "b", "c"), 4, covariance_type="spherical", seed=0)
+    means, spread = analysis.model.means_, np.sqrt(analysis.model.covariances_.mean())
+    for k, listed in enumerate(traits(analysis)):
+        columns = ["abc".index(trait.column) for trait in listed]
+        gaps = np.abs(np.delete(means, k, axis=0) - means[k])[:, columns] / spread
+        assert np.all(gaps.max(axis=1) > 1)
+
+
+# --- what to do next ----------------------------------------------------------------------
+
+
+def steps_of(analysis, X, command="apolar fit data.csv -k 3", **more):
+    made = Provenance("data.csv", command, 0, **more)
+    return [(step.text, step.command) for step in next_steps(analysis, made, long_tails(analysis, X))]
+
+
+def test_advice_has_the_exact_command(flowers, fitted):
+    steps = dict(steps_of(fitted, flowers.data, model_file="o/model.npz"))
+    assert steps["Compare other numbers of clusters:"] == "apolar fit data.csv -k auto"
+    assert steps["Assign new rows to these clusters:"] == "apolar predict o/model.npz NEW.csv"
+    noise = np.random.default_rng(0).normal(size=(150, 1))
+    X = np.hstack([flowers.data, noise])
+    analysis = analyse(X, (*NAMES, "e"), 3, seed=0)
+    steps = dict(steps_of(analysis, X, command="apolar fit data.csv --components=3 --columns all"))
+    assert steps["e hardly differs between clusters. Leave it out:"].endswith(" --columns a,b,c,d")
+    assert steps["Compare other numbers of clusters:"] == "apolar fit data.csv --columns all -k auto"
+
+
+def test_advice_does_not_contradict_itself(flowers):
+    analysis = analyse(np.vstack([flowers.data, [[50.0] * 4]]), NAMES, [2, 3, 4], seed=0)
+    assert analysis.counts.min() == 1
+    texts = [text for text, _ in steps_of(analysis, flowers.data)]
+    assert not {"Leave out the smallest clusters:", "Try more clusters:"} <= set(texts)
+    assert not any("were tried" in finding.text for finding in findings(analysis))
+
+
+def test_advice_in_python_has_no_words_of_the_command_line(flowers, fitted):
+    steps = steps_of(fitted, flowers.data, command="", is_python=True)
+    assert ("Compare other numbers of clusters:", "apolar.select(X).best") in steps
+    assert not any("--" in command for _, command in steps)
+
+
+def test_long_tails_are_seen_and_other_columns_are_not(flowers, fitted):
+    rng = np.random.default_rng(0)
+    groups = rng.integers(0, 3, 600)
+    X = np.column_stack([np.exp(rng.normal(groups, 0.8)), rng.normal(groups + 20.0, 0.3)])
+    analysis = analyse(X, ("spent", "age"), 4, covariance_type="diag", seed=0)
+    assert long_tails(analysis, X) == ["spent"]
+    assert long_tails(fitted, flowers.data) == []
 
 
 def test_noise_is_in_no_cluster_and_is_named():

@@ -33,7 +33,8 @@ for (const group of document.querySelectorAll("g[data-kind]:not(.points)")) {
   (found.lines[group.dataset.kind.replace("cluster-", "")] ??= []).push(window.getComputedStyle(line).stroke);
 }
 const text = selector => [...document.querySelectorAll(selector)].map(element => element.textContent.trim());
-found.summary = text("#summary tbody td:nth-child(2)");
+found.summary = text(".card strong").map(words => words.match(/^([\d,]+) rows?$/)).filter(Boolean)
+  .map(match => match[1]);
 found.legends = [...document.querySelectorAll("ul.legend")].map(list =>
   [...list.querySelectorAll("li")].map(item => item.textContent.trim()));
 found.classes = [...document.querySelectorAll("table.classes tbody tr")].map(row =>
@@ -173,6 +174,55 @@ def test_nothing_is_cut_in_print(light, name):
     assert light[name]["window"] == A4
     assert light[name]["right"] <= A4
     assert light[name]["scroll"] <= A4
+
+
+BRUSH = r"""
+const press = (element, key) =>
+  element.dispatchEvent(new window.KeyboardEvent("keydown", {key, bubbles: true}));
+const opacity = element => parseFloat(window.getComputedStyle(element).opacity);
+const groups = kind => [...document.querySelectorAll(`.picture [data-kind="${kind}"]`)];
+const said = () => document.querySelector("#brushed span").textContent;
+const halos = () => document.querySelectorAll(".halo").length;
+const found = {};
+const entry = [...document.querySelectorAll(".legend li")]
+  .find(item => item.textContent.startsWith("cluster 2"));
+found.focus = entry.tabIndex;
+press(entry, "Enter");
+found.faded = groups("cluster-1").map(opacity);
+found.chosen = groups("cluster-2").map(opacity);
+found.pressed = entry.getAttribute("aria-pressed");
+found.cluster = said();
+press(document.body, "Escape");
+found.cleared = groups("cluster-1").map(opacity);
+const picture = document.querySelector(".picture");
+press(picture, "ArrowDown");
+press(picture, "ArrowDown");
+found.row = said();
+found.halos = halos();
+found.pictures = [...document.querySelectorAll(".picture")]
+  .filter(part => part.querySelector(".halo")).length;
+press(picture, "Escape");
+found.after = [halos(), document.querySelector("#brushed").hidden];
+const button = document.querySelector(".card .row");
+button.click();
+found.named = [button.dataset.row, said(), halos() > 0];
+return found;
+"""
+
+
+def test_a_cluster_and_a_row_are_marked_in_all_pictures(iris, tmp_path):
+    found = measured({"iris": (iris[1], 1000)}, BRUSH, tmp_path)["iris"]
+    assert found["focus"] == 0
+    assert max(found["faded"]) < 0.2
+    assert set(found["chosen"]) == set(found["cleared"]) == {1}
+    assert (found["pressed"], found["cluster"]) == ("true", "cluster 2")
+    assert found["row"].startswith("row 2: cluster ")
+    # In the plane, and in each panel of the matrix that is no histogram.
+    assert (found["halos"], found["pictures"]) == (1 + 12, 2)
+    assert found["after"] == [0, True]
+    row, said, is_marked = found["named"]
+    assert said.startswith(f"row {row}: cluster 1 ")
+    assert is_marked
 
 
 def test_points_say_what_they_are(iris, light):

@@ -13,7 +13,9 @@ from apolar.reports.listed_rows import (
     choose_rows,
     doubtful_rows,
     labels_link,
+    nearest_clusters,
     outlying_rows,
+    typical_rows,
 )
 from apolar.reports.scoring import nameless
 
@@ -67,6 +69,25 @@ def test_outliers_say_where_they_are(flowers):
     k = second["cluster"]
     expected = (-40 - analysis.model.means_[k, 2]) / analysis.deviations[k, 2]
     assert second["deviations"] == pytest.approx(expected)
+
+
+def test_typical_rows_are_nearest_to_the_centre(flowers):
+    X, analysis = flowers
+    model = analysis.model
+    for k, positions in enumerate(typical_rows(analysis, X)):
+        members = np.flatnonzero(analysis.predicted == k)
+        distances = ((X[members] - model.means_[k]) ** 2).sum(axis=1)
+        assert positions == members[np.argsort(distances, kind="stable")[:3]].tolist()
+
+
+def test_the_cluster_that_rows_in_doubt_may_belong_to(flowers):
+    X, analysis = flowers
+    found = nearest_clusters(analysis, X)
+    # Setosa is apart; the others are in doubt with each other.
+    small = int(analysis.model.means_[:, 2].argmin())
+    others = [k for k in range(3) if k != small]
+    assert found[small] is None
+    assert [found[k] for k in others] == others[::-1]
 
 
 def test_labels_of_few_rows_are_on_the_page_and_of_many_are_not(flowers, monkeypatch):

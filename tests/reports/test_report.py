@@ -75,7 +75,7 @@ def test_missing_values_and_outliers(two_clusters, tmp_path):
     outlier = page.partition('id="outlying"')[2].partition("</table>")[0]
     nearest = model.predict(X[7:8])[0]
     deviations = (500 - model.means_[nearest, 1]) / np.sqrt(model.covariances_[nearest, 1])
-    assert '<th scope="row">8</th>' in outlier
+    assert 'data-row="8">8</span>' in outlier
     assert ">column 1<" in outlier
     assert f">{deviations:+.3g}<" in outlier
 
@@ -94,7 +94,9 @@ def test_errors_name_the_remedy(flowers, model, tmp_path):
     frame, path = flowers[0], tmp_path / "a.html"
     with pytest.raises(NotFittedError):
         apolar.report(apolar.GaussianMixture(2), frame, path)
-    with pytest.raises(TypeError, match=r"must be an apolar.GaussianMixture, not GaussianMixture"):
+    with pytest.raises(
+        TypeError, match="must be an apolar.GaussianMixture, or a Selection of them, not GaussianMixture"
+    ):
         apolar.report(Theirs(2).fit(frame), frame, path)
     with pytest.raises(ValueError, match="X has 3 columns, and the mixture 4: pass the columns of the fit"):
         apolar.report(model, frame.to_numpy()[:, :3], path)
@@ -120,3 +122,11 @@ def test_a_row_that_is_missing_as_a_whole_and_names_of_no_characters(two_cluster
     # As text, for which a browser has letters.
     assert page.count("日本語</text>") == 2
     assert "inf" not in page.partition('id="data"')[2].partition("</table>")[0]
+
+
+def test_a_selection_gives_its_best_and_the_comparison(flowers, tmp_path):
+    selection = apolar.select(flowers[0], [2, 3], "full", random_state=0)
+    page = apolar.report(selection, flowers[0], tmp_path / "a.html").read_text()
+    assert "have the lowest BIC" in page
+    assert 'id="candidates"' in page
+    assert f"{selection.best.n_components} clusters in 150 rows" in page

@@ -24,6 +24,7 @@ from apolar._core.checks import (
 )
 from apolar.classification.choice import ClassRows, choose_mixtures, log_joint
 from apolar.data.chunks import as_counts
+from apolar.data.sources import naming_text_columns
 from apolar.mixture.prior import Prior
 from apolar.scores import CRITERIA
 from apolar.selection import component_numbers
@@ -154,9 +155,10 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
         """
         numbers = self._checked_numbers()
         one_of(self.criterion, "criterion", ("brier_score", *CRITERIA))
-        X, y = validate_data(
-            self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2
-        )
+        with naming_text_columns(X):
+            X, y = validate_data(
+                self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2
+            )
         check_classification_targets(y)
         weights = np.ones(len(X))
         if sample_weight is not None:

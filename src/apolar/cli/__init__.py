@@ -10,6 +10,7 @@ import click
 
 from apolar.cli.console import BadInput, Bar, Interrupted, error_message, escape_lines, new_console, say
 from apolar.cli.decompose_command import decompose
+from apolar.cli.example_command import example
 from apolar.cli.fit_command import fit, select
 from apolar.cli.options import seed_option
 from apolar.cli.output import WRITTEN
@@ -100,7 +101,7 @@ def main(verbose: bool) -> None:
 
     \b
     Examples:
-      apolar fit flowers.csv -k 3
+      apolar fit iris.csv -k 3
       apolar reproduce iris
       apolar decompose "x^3 - 3*x*y^2"
 
@@ -200,5 +201,5 @@ def reproduce(
         say(f"Written to {folder / run.PAGE if is_all else folder}")
 
 
-for command in (fit, select, predict, sketch, merge, decompose):
+for command in (example, fit, select, predict, sketch, merge, decompose):
     main.add_command(command)

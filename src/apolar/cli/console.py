@@ -6,6 +6,7 @@ import difflib
 import itertools
 import json
 import math
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 # The width in characters, if the output is not a terminal; and what the name of a column may take of it.
 FILE_WIDTH = 110
 NAME_WIDTH = 15
+# The bundled tables, and the column of each that holds known classes.
+EXAMPLES = {"iris": "species", "olive": "area", "diabetes": "class"}
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -65,6 +68,8 @@ def not_found(path: Path) -> str:
     folder = path.parent
     if not folder.is_dir():
         return f"There is no folder {shown_path(folder)}: check the name."
+    if path.suffix == ".csv" and path.stem in EXAMPLES:
+        return f"There is no file {shown_path(path)}: `apolar example {path.stem}` writes one."
     close = difflib.get_close_matches(path.name, [other.name for other in folder.glob("*")], n=3, cutoff=0.7)
     guess = f"did you mean {' or '.join(repr(str(folder / other)) for other in close)}?" if close else ""
     return f"There is no file {shown_path(path)}: {guess or 'check the name and the folder.'}"
@@ -111,12 +116,13 @@ def size_text(n_bytes: int) -> str:
 
 
 def new_console(*, stderr: bool = False) -> Console:
-    """Return a console that does not colour numbers, and is wide if the output is not a terminal."""
+    """Return a console that does not colour numbers; without a terminal, as wide as COLUMNS says."""
     from rich.console import Console
 
     console = Console(stderr=stderr, highlight=False, soft_wrap=not stderr)
     if not console.is_terminal:
-        console.width = FILE_WIDTH
+        width = os.environ.get("COLUMNS", "")
+        console.width = int(width) if width.isdecimal() and int(width) > 0 else FILE_WIDTH
     return console
 
 
@@ -138,13 +144,21 @@ def as_number(value: Any) -> Any:
     return float(value) if math.isfinite(value) else None
 
 
-def show_grid(fixed: Mapping[str, Sequence[str]], others: Mapping[str, Sequence[str]]) -> None:
+def show_grid(
+    fixed: Mapping[str, Sequence[str]],
+    others: Mapping[str, Sequence[str]],
+    separation: Sequence[float] | None = None,
+) -> None:
     """Print a table with the fixed columns, and as many of the others as the terminal has room for.
+
+    If not all have room, those come first that separate the clusters best.
 
     Parameters
     ----------
     fixed, others : dict of sequences of str
         The cells of columns by their names.
+    separation : sequence of float, optional
+        How much each of the others separates the clusters.
     """
     from rich import box
     from rich.table import Table
@@ -152,9 +166,17 @@ def show_grid(fixed: Mapping[str, Sequence[str]], others: Mapping[str, Sequence[
 
     console = new_console()
     columns = [*fixed.items(), *others.items()]
-    widths = [max(*map(len, cells), min(len(name), NAME_WIDTH)) for name, cells in columns]
-    ends = list(itertools.accumulate(width + 2 for width in widths))  # a space on each side
-    if ends[-1] > console.width:
+
+    def measure() -> tuple[list[int], list[int]]:
+        widths = [max(*map(len, cells), min(len(name), NAME_WIDTH)) for name, cells in columns]
+        return widths, list(itertools.accumulate(width + 2 for width in widths))  # a space on each side
+
+    widths, ends = measure()
+    is_cut = ends[-1] > console.width
+    if is_cut:
+        order = sorted(range(len(others)), key=lambda j: 0 if separation is None else -separation[j])
+        columns[len(fixed) :] = [columns[len(fixed) + j] for j in order]
+        widths, ends = measure()
         n_shown = max(len(fixed) + 1, sum(end + len(" ... ") <= console.width for end in ends))
         n_rows = len(columns[0][1])
         columns[n_shown:] = [("...", ["..."] * n_rows)] * (n_shown < len(columns))
@@ -164,6 +186,10 @@ def show_grid(fixed: Mapping[str, Sequence[str]], others: Mapping[str, Sequence[
     for row in zip(*(cells for _, cells in columns), strict=True):
         grid.add_row(*(Text(escape(cell)) for cell in row))
     console.print(grid)
+    if is_cut:
+        n_listed = n_shown - len(fixed)
+        which = "" if separation is None else ", those that separate the clusters best"
+        say(f"Shown: {n_listed} of {len(others)} columns{which}.")
 
 
 class Bar(AbstractContextManager["Bar"]):

@@ -5,16 +5,19 @@ from __future__ import annotations
 import shlex
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import BadInput, Bar, as_number, escape_lines, print_object, say, show_grid
+from apolar.cli.console import BadInput, Bar, as_number, escape_lines, join_list, print_object, say, show_grid
 from apolar.cli.options import (
+    GroupedCommand,
     check_sources,
     default_folder,
     families,
+    id_option,
     json_option,
     mixture_options,
     numbers_of_components,
@@ -40,11 +43,16 @@ if TYPE_CHECKING:
     from apolar.selection import Row
 
 
-@click.command()
+# Clusters that are described on the screen; the report has all.
+MAX_DESCRIBED = 12
+
+
+@click.command(cls=GroupedCommand)
 @click.argument("data", nargs=-1)
 @mixture_options(components=None)
 @table_options
 @click.option("--label-column", metavar="NAME", help="Known classes, to compare the clusters with.")
+@id_option
 @click.option("--sketch", type=click.Path(dir_okay=False), help="A sketch in place of DATA: no labels.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the results; apolar-DATA.")
 @click.option("--append", is_flag=True, help="Also write DATA with clusters and probabilities: table.csv.")
@@ -78,11 +86,11 @@ def fit(
 
     \b
     Examples:
-      apolar fit flowers.csv -k 3
-      apolar fit flowers.csv -k auto --label-column species
-      apolar fit flowers.csv -k 2-6 --covariance full,EEE,diag --criterion icl
-      apolar fit flowers.csv -k 3 --append --outliers
-      apolar fit flowers.csv -k 3 --noise
+      apolar fit iris.csv -k 3
+      apolar fit iris.csv -k auto --label-column species
+      apolar fit iris.csv -k 2-6 --covariance full,EEE,diag --criterion icl
+      apolar fit iris.csv -k 3 --append --outliers
+      apolar fit iris.csv -k 3 --noise
       apolar fit january.csv february.csv -k 4
       apolar fit - -k 4 --covariance spherical --columns x,y < points.tsv
       apolar fit --sketch sums.npz -k 4
@@ -120,12 +128,14 @@ def fit(
 
             if table.labels is not None and all(map(is_missing, set(table.labels))):
                 raise BadInput("The label column is empty: leave --label-column out.")
+            kinds = families(covariance, table.X.shape[1])
+            _warn_of_wide_table(table, numbers, kinds)
             bar.begin("fitting")
             analysis = analyse(
                 table.X,
                 table.names,
                 numbers,
-                covariance_type=families(covariance, table.X.shape[1]),
+                covariance_type=kinds,
                 labels=table.labels,
                 standardise=bool(standardise),
                 criterion=criterion,
@@ -149,7 +159,8 @@ def fit(
                 written["outliers"] = files.add_lines("outliers.csv", text)
             try:
                 if not no_report:
-                    page = report_page(analysis, table.X, provenance(table, seed))
+                    made = replace(provenance(table, seed), model_file=str(written["model"]))
+                    page = report_page(analysis, table.X, made)
                     written["report"] = files.add_lines("report.html", [page, PAGE_MARK])
             except ImportError as error:
                 bar.end()
@@ -162,17 +173,38 @@ def fit(
         _print(analysis, table, written, outliers_sentence(outlying, level) if is_told else "")
 
 
+def _warn_of_wide_table(table: TableFile, numbers: int | list[int], kinds: Any) -> None:
+    """Say before a fit that its covariances have far more parameters than the table has values."""
+    from apolar.mixture.families import family
+
+    n_columns = table.X.shape[1]
+    most = numbers if isinstance(numbers, int) else max(numbers)
+    named = [kinds] if isinstance(kinds, str) else kinds or ["full"]
+    n_parameters = max(family(kind).n_covariance_parameters(most, n_columns) for kind in named)
+    if n_parameters > table.X.size:
+        say(
+            f"{n_columns:,} columns: the covariances have up to {n_parameters:,} parameters, more than the "
+            "table has values, and the fit may take long. Use --covariance diag or --covariance spherical.",
+            err=True,
+        )
+
+
 def provenance(table: TableFile, seed: int, *notes: str) -> Provenance:
     """Return what a page says about how it was made."""
     from apolar.reports import Provenance
 
+    # The page may be passed on: files by their names, without the folders of this machine.
+    words = [Path(word).name if Path(word).exists() else word for word in sys.argv[1:]]
+    names = [Path(name).name for name in table.files]
     return Provenance(
-        table.source,
-        shlex.join(["apolar", *sys.argv[1:]]),
+        join_list(names, shown=3),
+        shlex.join(["apolar", *words]),
         seed,
         table.n_dropped,
         notes=(*table.notes, *notes),
         row_numbers=table.row_numbers,
+        row_names=table.ids,
+        categories=table.categories,
     )
 
 
@@ -224,7 +256,8 @@ def _as_object(
 
 def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outlying: str) -> None:
     from apolar._core.display import with_error
-    from apolar.reports.text import agreement, choice, headline
+    from apolar.plots.views import MixtureView
+    from apolar.reports.text import agreement, choice, headline, traits
 
     model = analysis.model
     dropped = f"Left out {table.n_dropped} rows with missing values." if table.n_dropped else ""
@@ -245,13 +278,18 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
         name: [*map(with_error, model.means_[:, j], analysis.deviations[:, j]), *[""] * analysis.has_noise]
         for j, name in enumerate(analysis.names)
     }
-    show_grid(fixed, means)
+    show_grid(fixed, means, MixtureView.of(model).separation.tolist())
     fit = analysis.likelihood
     bic = f"BIC {fit.criteria['bic']:.2f} (lower is better), {fit.n_parameters} parameters"
     per_row = fit.log_left_out / fit.n_samples
     new_row = f"Expected log-likelihood of a new row: {per_row:.4g}." if per_row == per_row else ""
     say(
         "Means ± standard deviations within the cluster.",
+        *(
+            f"Cluster {k + 1}: {', '.join(f'{trait.words} ({trait.values})' for trait in listed)}."
+            for k, listed in enumerate(traits(analysis)[:MAX_DESCRIBED])
+            if listed
+        ),
         "" if analysis.truth is None else agreement(analysis),
         f"{bic}; best start: {model.start_}.",
         new_row,
@@ -264,7 +302,7 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
 # --- select ---------------------------------------------------------------------------------------
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("data", nargs=-1)
 @mixture_options(components="1-9")
 @table_options
@@ -290,8 +328,8 @@ def select(
 
     \b
     Examples:
-      apolar select flowers.csv
-      apolar select flowers.csv -k 2-6 --covariance full,EEE,diag --criterion icl
+      apolar select iris.csv
+      apolar select iris.csv -k 2-6 --covariance full,EEE,diag --criterion icl
 
     \b
     Exit code: 0, 2 for bad input, 130 if interrupted.

@@ -54,6 +54,32 @@ CRITERION = NameOf("apolar.scores", "CRITERIA")
 METHOD = NameOf("apolar.decomposition.methods", "METHODS")
 
 
+class GroupedCommand(click.Command):
+    """A command whose help lists its options by what they are about."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under the headings of `SECTIONS`, others at the end."""
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, "Other options")}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                titles = (title for title, names in SECTIONS.items() if param.name in names)
+                sections[next(titles, "Other options")].append(record)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+SECTIONS = {
+    "Clusters": ("components", "covariance", "criterion", "noise", "standardise", "seed"),
+    "Columns and rows": ("columns", "keep", "label_column", "id_column", "drop_missing", "sketch"),
+    "What the file looks like": ("encoding", "na_values", "sheet", "header", "skip_rows", "thousands"),
+    "Results": ("output", "append", "outliers", "report", "no_report", "as_json"),
+}
+"""The headings of help, and the parameters under each."""
+
+
 class FractionType(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2
     """A number between 0 and 1 that may be omitted; True if it is."""
 
@@ -112,6 +138,11 @@ def _add(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
 
 seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+id_option = click.option(
+    "--id-column",
+    metavar="NAME",
+    help="The column that names the rows, to show in the report and the labels.",
+)
 outliers_option = click.option(
     "--outliers",
     type=FractionType(),
@@ -200,6 +231,23 @@ _FORMAT = (
         help="What else stands for a missing value, such as -999 or unknown,refused.",
     ),
     click.option("--sheet", metavar="NAME", help="The sheet of a workbook."),
+    click.option(
+        "--header/--no-header",
+        default=None,
+        help="Whether the first row names the columns; by default, if its cells are not numbers.",
+    ),
+    click.option(
+        "--skip-rows",
+        type=click.IntRange(min=0),
+        default=0,
+        metavar="N",
+        help="Lines at the top to skip, such as titles.",
+    ),
+    click.option(
+        "--thousands",
+        metavar="SIGN",
+        help="The thousands separator, as in 1,200; also read $1,200, 12% and (1,200) as numbers.",
+    ),
 )
 reading_options = _add(
     click.option(

@@ -32,8 +32,8 @@ DECIMALS = 6
 PAGE_MARK = "<!-- written by apolar fit -->\n"
 # How the results of a fit begin or end. Files of these names that do not are somebody else's.
 _RESULTS = {
-    "labels.csv": rb"\A(file,)?row,cluster,probability[,\n]",
-    "outliers.csv": rb"\A(file,)?row,cluster,distance[,\n]",
+    "labels.csv": rb"\A(file,)?row,(id,)?cluster,probability[,\n]",
+    "outliers.csv": rb"\A(file,)?row,(id,)?cluster,distance[,\n]",
     "report.html": re.escape(PAGE_MARK.encode()) + rb"\Z",
     "table.csv": rb"\bcluster(_\d+)?[,;| ]p1(_\d+)?[,;| ].*outlier(_\d+)?\n",
     "table.tsv": rb"\bcluster(_\d+)?\tp1(_\d+)?\t.*outlier(_\d+)?\n",
@@ -216,6 +216,7 @@ def label_frames(model: GaussianMixture, table: TableFile, level: float) -> Iter
         columns = {"file": files[table.file_of_rows[start:stop]]} if len(files) > 1 else {}
         columns |= {
             "row": table.row_numbers[start:stop] + 1,
+            **({} if table.ids is None else {"id": table.ids[start:stop]}),
             "cluster": cluster_numbers(scores.predicted),
             "probability": scores.posteriors.max(axis=1),
             "outlier": np.where(scores.outliers, "yes", "no"),
@@ -282,15 +283,15 @@ def appended_text(
     import polars as pl
     from polars import selectors
 
-    from apolar.cli.tables.formats import expand_folders, open_table
+    from apolar.cli.tables.formats import READING, expand_folders, open_table
 
-    options = {name: reading[name] for name in ("encoding", "na_values", "sheet")}
+    options = {name: reading[name] for name in READING}
     # CSV has no cells of other types.
     as_text = (selectors.nested() | selectors.binary()).map_elements(str, pl.String)
     labels = pl.concat(label_frames(model, table, level))
     every = pl.DataFrame({"row": np.arange(1, len(table.X) + table.n_dropped + 1)})
     labels = every.join(labels, on="row", how="left", maintain_order="left")
-    labels = labels.select(selectors.exclude("file", "row", "probability", "outlier"), "outlier")
+    labels = labels.select(selectors.exclude("file", "row", "id", "probability", "outlier"), "outlier")
     labels = labels.with_columns(selectors.float().round(DECIMALS))
     layout: tuple[list[str], str] | None = None
     n_rows = 0
@@ -357,9 +358,10 @@ def outlier_text(
     frame = pl.DataFrame(
         {
             "row": table.row_numbers[outliers] + 1,
+            **({} if table.ids is None else {"id": table.ids[outliers]}),
             "cluster": cluster_numbers(predicted[outliers]),
             "distance": pl.Series(distances, dtype=pl.Float64).round_sig_figs(DECIMALS),
             **{f"column {i}": values[:, i] for i in range(values.shape[1])},
         }
     )
-    return csv_text([frame.fill_nan(None)], ["row", "cluster", "distance", *table.names])
+    return csv_text([frame.fill_nan(None)], [*frame.columns[: -len(table.names)], *table.names])

@@ -11,7 +11,14 @@ import click
 
 from apolar.cli.console import BadInput, Bar, print_object, say
 from apolar.cli.fit_command import provenance
-from apolar.cli.options import check_sources, json_option, outliers_option, reading_options
+from apolar.cli.options import (
+    GroupedCommand,
+    check_sources,
+    id_option,
+    json_option,
+    outliers_option,
+    reading_options,
+)
 from apolar.cli.output import (
     Output,
     appended_text,
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("model", type=click.Path())
 @click.argument("data", nargs=-1)
 @reading_options
@@ -42,6 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--label-column", metavar="NAME", help="Known classes, to compare the clusters with, for --report."
 )
+@id_option
 @json_option
 def predict(
     model: str,
@@ -63,7 +71,7 @@ def predict(
 
     \b
     Examples:
-      apolar predict apolar-flowers/model.npz more.csv -o labels.csv
+      apolar predict apolar-iris/model.npz more.csv -o labels.csv
       apolar predict model.npz more.csv --append -o more-clusters.csv
       apolar predict model.npz more.csv --report more.html -o labels.csv
       apolar predict model.npz - < more.csv

@@ -155,7 +155,8 @@ def fit_sketch(
     with Output(output, reads=[str(path)], is_fit=True) as files:
         written = files.add("model.npz", model.save)
     if not as_json:
-        _print(found, model, notes, written, is_standardised=units is not None)
+        tried = (isinstance(numbers, list), bool(kinds))
+        _print(found, model, notes, written, tried, is_standardised=units is not None)
         return
     is_aligned = model.covariance_type in ("spherical", "diag")
     print_object(
@@ -237,8 +238,9 @@ def _best_of_families(
     criteria = sorted(row.criterion for row in selection.table if not row.reason)
     behind = f", {criteria[1] - criteria[0]:.1f} below the next" if criteria[1:] else ""
     notes.append(
-        f"{found.n_components} {found.covariance_type} components have the lowest criterion of "
-        f"{len(criteria)} candidates, that of BIC for moments{behind}."
+        f"{count_noun(found.n_components, f'{found.covariance_type} component')} "
+        f"{'has' if found.n_components == 1 else 'have'} the lowest BIC for moments of "
+        f"{len(criteria)} candidates{behind}."
     )
     return found
 
@@ -281,6 +283,7 @@ def _print(
     model: GaussianMixture,
     notes: Sequence[str],
     written: Path,
+    tried: tuple[bool, bool],
     *,
     is_standardised: bool,
 ) -> None:
@@ -300,12 +303,11 @@ def _print(
         "component": [f"{k + 1}" for k in range(n_components)],
         "weight": [f"{weight:.3f}" for weight in model.weights_],
     }
-    show_grid(fixed, means)
-    agreement = f"The moments agree with such a mixture (p = {found.p_value:.2g})."
+    show_grid(fixed, means, MixtureView.of(model).separation.tolist())
+    agreement = f"The moments do not contradict such a mixture (p = {found.p_value:.2g})."
     if found.p_value < MIN_P_VALUE:
         agreement = (
-            f"The moments do not agree with such a mixture (p = {found.p_value:.1g}): try another -k or "
-            "--covariance, or -k auto."
+            f"The moments do not agree with such a mixture (p = {found.p_value:.1g}): {_advice(*tried)}."
         )
     # Parameters that are valid, of a mixture that the moments contradict, are not reported as valid.
     is_contradicted = found.p_value < MIN_P_VALUE and found.status.name == "VALID"
@@ -316,3 +318,12 @@ def _print(
         *(f"Note: {note}." for note in found.projected),
         f"model: {written}",
     )
+
+
+def _advice(has_numbers: bool, has_families: bool) -> str:
+    """Return what to try with a sketch whose moments contradict the mixture, but for what was tried."""
+    if not has_numbers:
+        return "try -k auto"
+    if has_families:
+        return "try -k auto without --covariance"
+    return "no mixture of these families does, so use the rows, or a sketch of a higher order"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,6 +154,17 @@ def read_dataframe(X: Any, positions: Sequence[int] | None = None) -> tuple[Arra
             raise TypeError(message) from error
     names = tuple(labels) if all(isinstance(label, str) for label in labels) else None
     return np.column_stack(columns) if columns else np.empty(frame.shape), names
+
+
+@contextmanager
+def naming_text_columns(X: Any) -> Iterator[None]:
+    """Name the column of a dataframe that holds no numbers, where another library refuses the whole."""
+    try:
+        yield
+    except (TypeError, ValueError):
+        if is_dataframe(X):
+            read_dataframe(X)
+        raise
 
 
 def _numbers(column: Any) -> Array:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from apolar._core.arrays import Array
 from apolar._core.checks import CovarianceType, PriorName, StartName
+from apolar.data.sources import naming_text_columns
 from apolar.estimator.gaussian_mixture import GaussianMixture
 from apolar.exceptions import ColumnWarning
 from apolar.mixture.prior import Prior
@@ -175,11 +176,12 @@ class MixtureImputer(TransformerMixin, BaseEstimator):
         """Return X as an array of float32 or float64, NaN where a value is missing."""
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.float64), np.nan)
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan",
-            ensure_min_samples=2 if reset else 1,
-        )
+        with naming_text_columns(X):
+            return validate_data(
+                self,
+                X,
+                reset=reset,
+                dtype=[np.float64, np.float32],
+                ensure_all_finite="allow-nan",
+                ensure_min_samples=2 if reset else 1,
+            )

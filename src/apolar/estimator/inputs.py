@@ -22,7 +22,7 @@ from apolar._core.namespaces import is_dask, to_numpy
 from apolar._core.threads import default_threads
 from apolar.data import ArrayRows, Rows, open_rows
 from apolar.data.chunks import as_counts
-from apolar.data.sources import source_kind
+from apolar.data.sources import naming_text_columns, source_kind
 from apolar.exceptions import ColumnError
 from apolar.mixture.families import UNIVARIATE, Family, family
 from apolar.mixture.prior import AdaptivePrior, Prior
@@ -168,7 +168,8 @@ def open_input(
         return rows
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.float64), np.nan)
-    with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn adds up X to look for NaN
+    # scikit-learn adds up X to look for NaN
+    with naming_text_columns(X), np.errstate(over="ignore", invalid="ignore"):
         X = validate_data(
             estimator,
             X,

@@ -135,6 +135,7 @@ def summary_of(estimator: Any, X: Any, sample_weight: Any) -> Summary:
         n_noise = None if parameters.noise is None else int(np.sum(labels < 0))
         bic, score = estimator.bic(X, sample_weight), estimator.score(X, sample_weight=sample_weight)
         remarks.append(f"BIC {bic:,.1f}; mean log-likelihood per row {figures(score)}.")
+        remarks.append("Clusters count from 1 here; labels of `predict` count from 0.")
     first["weight"] = [f"{weight:.3f}" for weight in parameters.weights[:n_shown]]
     share = 0.0 if parameters.noise is None else float(estimator.noise_weight_)
     head = headline(n_rows, n, estimator.covariance_type, n_noise=n_noise, noise_share=share)
@@ -238,9 +239,10 @@ def warnings_of(
                 f"no maximum. {remedy}sk for fewer components, or remove columns that depend on others."
             )
         )
-    # An empty or collapsed component has its own remedy. Sparse rows of very many columns are for spherical
-    # components, and there is nothing to advise.
-    few = None if warnings or data.is_wide else few_rows_seen(data, fit)
+    # An empty or collapsed component has its own remedy. Covariances shrunk as far as the rows suggest need
+    # none. Sparse rows of very many columns are for spherical components, and there is nothing to advise.
+    is_settled = bool(warnings) or data.is_wide or isinstance(prior, AdaptivePrior)
+    few = None if is_settled else few_rows_seen(data, fit)
     if few is not None:
         remedy = "Use a covariance type with fewer parameters, or fewer components"
         warnings.append(FewRowsWarning(f"{few} {remedy}: `select` compares them."))

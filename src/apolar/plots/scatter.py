@@ -40,7 +40,7 @@ from apolar.plots.clusters import (
     numbered_clusters,
     posteriors_of,
 )
-from apolar.plots.views import ELLIPSES, MixtureView, TableView, chosen_columns
+from apolar.plots.views import ELLIPSES, MixtureView, TableView, chosen_columns, column_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -303,10 +303,11 @@ def uncertainty(
     model : GaussianMixture or SphericalMixture
         Fitted.
     X : array_like, sparse matrix or dataframe, shape (n_samples, n_features)
-    columns : "pca", or int or list of int or str, optional
+    columns : "pca", "discriminant", or int or list of int or str, optional
         One or two columns, by number or name; by default the two in which the means of the clusters differ
-        most, for the spread of the column. "pca" is for the first two principal axes of the mixture. One
-        column is shown against the uncertainty itself.
+        most, for the spread of the column. "pca" is for the first two principal axes of the mixture,
+        "discriminant" for the two directions in which its components are most apart. One column is shown
+        against the uncertainty itself.
     labels : array_like, shape (n_samples,), optional
         The true clusters: numbers or strings. Found clusters then have the names of those that match them
         best too, and rows in a wrong cluster a marker of their own.
@@ -422,14 +423,19 @@ def _plane(
             f"principal axis {i + 1} ({part:.0%} of the variance)" for i, part in enumerate(fractions)
         )
         return values, (first, second)
-    if columns is None or is_pca:
+    is_discriminant = isinstance(columns, str) and columns == "discriminant"
+    if is_discriminant and table.shape[1] > 2 and len(mixture.means) > 1:
+        plane = mixture.discriminating_plane()
+        shown_names = column_names(table.shape[1], feature_names, table.names)
+        return plane.places(table.numbers(list(range(table.shape[1])))), plane.axis_names(shown_names)
+    if columns is None or is_pca or is_discriminant:
         # In the order of the table, so that the picture does not turn with the last digit.
         columns = mixture.separating_columns(2)
     positions, shown = chosen_columns(columns, table, feature_names)
     if len(positions) > 2:
         raise ValueError(
-            f"columns are {len(positions)}, and a plane has two: name one or two, or pass 'pca' for "
-            "principal axes."
+            f"columns are {len(positions)}, and a plane has two: name one or two, or pass 'pca' or "
+            "'discriminant' for directions that are made of columns."
         )
     name, other = (*shown, "uncertainty")[:2]
     return table.numbers(positions), (name, other)

@@ -19,6 +19,7 @@ from apolar.mixture.families import Family, family
 __all__ = [
     "ELLIPSES",
     "MixtureView",
+    "Plane",
     "TableView",
     "check_fitted",
     "check_names",
@@ -28,6 +29,14 @@ __all__ = [
 
 # Columns that are shown unless the user says otherwise.
 N_COLUMNS = 5
+# A plane is made of the columns that separate the components best, this many at most.
+MAX_PLANE_COLUMNS = 200
+# Directions with a smaller part of the variance are rounding errors of columns that others determine.
+RANK_TOLERANCE = 1e-10
+# The means separate the components in a direction if this part of the variance or more is between them.
+LEAST_BETWEEN = 0.1
+# Columns that the name of an axis lists, and the least of them, in parts of the first.
+N_LOADINGS, LEAST_LOADING = 3, 0.3
 # The size of the ellipses, in standard deviations.
 N_DEVIATIONS = 2
 ELLIPSES = "Ellipses at 2 standard deviations hold 86% of a Gaussian."
@@ -133,6 +142,48 @@ def chosen_columns(
     return positions, [names[i] for i in positions]
 
 
+# --- planes -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """Two directions, each a sum of columns, and a mixture in them.
+
+    Attributes
+    ----------
+    columns : list of int
+    origin : ndarray, shape (n_columns,)
+    axes : ndarray, shape (n_columns, 2)
+        In the units of the columns.
+    loadings : ndarray, shape (n_columns, 2)
+        The same, of columns of standard deviation one.
+    mixture : MixtureView
+        In the plane, with full covariances.
+    """
+
+    columns: list[int]
+    origin: Array
+    axes: Array
+    loadings: Array
+    mixture: MixtureView
+
+    def places(self, X: Array) -> Array:
+        """Return where rows are, shape (n_rows, 2)."""
+        return np.asarray((X[:, self.columns] - self.origin) @ self.axes)
+
+    def axis_names(self, names: Sequence[str]) -> tuple[str, str]:
+        """Return what the axes are, by the columns that weigh most; `names` are those of all columns."""
+        words = []
+        for j, loadings in enumerate(self.loadings.T):
+            order = np.argsort(-np.abs(loadings), kind="stable")[:N_LOADINGS].tolist()
+            parts = [i for i in order if abs(loadings[i]) > LEAST_LOADING * abs(loadings[order[0]])]
+            signs = ["" if loadings[i] > 0 else "\N{MINUS SIGN}" for i in parts]
+            listed = [f"{sign}{names[self.columns[i]]}" for sign, i in zip(signs, parts, strict=True)]
+            words.append(f"direction {j + 1}: mostly {', '.join(listed)}")
+        first, second = words
+        return first, second
+
+
 # --- mixtures -----------------------------------------------------------------------------
 
 
@@ -181,6 +232,12 @@ class MixtureView:
             )
         return cls(weights, means, covariances, family(model.covariance_type))
 
+    def of_components(self, components: Sequence[int]) -> MixtureView:
+        """Return some of the components."""
+        chosen = np.asarray(components)
+        covariances = self.family.taken(self.covariances, chosen)
+        return MixtureView(self.weights[chosen], self.means[chosen], covariances, self.family)
+
     @property
     def shares(self) -> Array:
         """The weights of the components among themselves, without that of noise."""
@@ -202,11 +259,46 @@ class MixtureView:
         """The variance of all rows, column by column, shape (n_features,)."""
         return self.shares @ ((self.means - self.mean) ** 2 + self.variances)
 
+    @property
+    def separation(self) -> Array:
+        """The part of the variance of each column that is between the components, shape (n_features,)."""
+        total, between = self.total, self.shares @ (self.means - self.mean) ** 2
+        return np.divide(between, total, out=np.zeros_like(total), where=total > 0)
+
     def separating_columns(self, most: int) -> list[int]:
         """Return the columns in which the means differ most, for the spread of the column, in their order."""
-        total, between = self.total, self.shares @ (self.means - self.mean) ** 2
-        parts = np.divide(between, total, out=np.zeros_like(total), where=total > 0)
-        return sorted(np.argsort(-parts, kind="stable")[:most].tolist())
+        return sorted(np.argsort(-self.separation, kind="stable")[:most].tolist())
+
+    def discriminating_plane(self) -> Plane:
+        """Return the two directions in which the components are most apart, by position, else by shape.
+
+        The first are those in which the largest part of the variance is between the means, as in linear
+        discriminant analysis. Where that is next to nothing, as in the second direction for two components,
+        come those in which the covariances differ most [scrucca2010].
+        """
+        columns = self.separating_columns(MAX_PLANE_COLUMNS)
+        n, m = len(self.means), len(columns)
+        scales = np.sqrt(self.total[columns])
+        scales[scales == 0] = 1.0
+        means = (self.means[:, columns] - self.mean[columns]) / scales
+        marginal = self.family.marginal(self.covariances, columns)
+        covariances = self.family.matrices(marginal, n, m) / np.outer(scales, scales)
+        between, within = means.T * self.shares @ means, np.tensordot(self.shares, covariances, axes=1)
+        spread, vectors = np.linalg.eigh(between + within)
+        is_there = spread > RANK_TOLERANCE * spread[-1]
+        root = vectors[:, is_there] / np.sqrt(spread[is_there])
+        parts, positions = np.linalg.eigh(root.T @ between @ root)
+        by_position = positions[:, ::-1][:, parts[::-1] > LEAST_BETWEEN][:, :2]
+        differences = root.T @ (covariances - within) @ root
+        shapes = np.tensordot(self.shares, differences @ differences, axes=1)
+        others = np.eye(len(shapes)) - by_position @ by_position.T
+        # The second term keeps those by position out, also where all covariances are equal.
+        by_shape = np.linalg.eigh(others @ shapes @ others + others)[1][:, ::-1]
+        axes = root @ np.column_stack([by_position, by_shape])[:, :2]
+        # Of the two directions of an axis, that in which its largest entry is positive.
+        axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
+        mixture = MixtureView(self.weights, means @ axes, axes.T @ covariances @ axes, family("full"))
+        return Plane(columns, self.mean[columns], axes / scales[:, None], axes, mixture)
 
     @property
     def covariance(self) -> Array:

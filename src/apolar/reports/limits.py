@@ -32,9 +32,24 @@ class Limits:
     few_rows: int = 5
     # With a larger condition number of the information, the rows hardly determine some parameters.
     ill_conditioned: float = 1e4
-    # What makes a cluster: this many columns, whose means are at least this many standard deviations apart.
+    # What tells clusters apart: up to this many columns, whose means are this many standard deviations apart
+    # or more; above the second number they are no clearer.
     n_traits: int = 3
     min_difference: float = 1.0
+    clear_difference: float = 4.0
+    # A column whose clusters make up less of its variance hardly tells them apart.
+    least_share: float = 0.02
+    # A column has a long tail if its median is this much nearer to the tenth percentile than to the
+    # ninetieth, and if deviations of clusters grow with their means: the correlation of the logarithms.
+    long_tail: float = 0.3
+    widening: float = 0.7
+    # Sizes that the headline lists, and columns that a command names.
+    listed_counts: int = 12
+    named_columns: int = 12
+    # Rows that a card shows.
+    typical_rows: int = 3
+    # A value of a category is frequent in a cluster above this many standard errors more than elsewhere.
+    surprise: float = 3.0
 
     # --- tables of the page ---
     listed_rows: int = 15
@@ -59,8 +74,6 @@ class Limits:
     named_points: int = 3600
     # Rows at one place that are named.
     named_together: int = 4
-    spectrum_rows: int = 200_000
-    spectrum_columns: int = 300
 
 
 LIMITS = Limits()

@@ -10,6 +10,8 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.estimator.fitted import NOISE_LABEL
+from apolar.estimator.marginals import OutlierRule
+from apolar.mixture.conditional import min_distances
 from apolar.plots.clusters import Clusters, kept_rows, numbered_clusters, posteriors_of
 from apolar.reports.analysis import Analysis
 from apolar.reports.limits import LIMITS
@@ -42,18 +44,27 @@ def doubtful_rows(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict
     return listed
 
 
-def outlying_rows(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict[str, Any]]:
-    """Return the outliers that are farthest away in a column, the farthest first.
+def outlying_rows(
+    analysis: Analysis, X: Array, row_numbers: Array, *, of_noise: bool = False
+) -> list[dict[str, Any]]:
+    """Return the outliers, or the rows of noise, that are farthest away in a column, the farthest first.
 
     Of each the number of its `row`, the nearest cluster from 0, the `column` that says most, the value there,
     and how far that is from the mean of the cluster, in its `deviations`, with a sign.
     """
-    positions = np.flatnonzero(analysis.is_outlying)
+    positions = np.flatnonzero(analysis.predicted == NOISE_LABEL if of_noise else analysis.is_outlying)
     if not len(positions):
         return []
-    clusters = analysis.predicted[positions]
+    clusters, means = analysis.predicted[positions], analysis.model.means_
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        offsets = (np.asarray(X[positions]) - analysis.model.means_[clusters]) / analysis.deviations[clusters]
+        rows = np.asarray(X[positions])
+        if of_noise:
+            distances = [
+                np.nansum(((rows - m) / d) ** 2, axis=1)
+                for m, d in zip(means, analysis.deviations, strict=True)
+            ]
+            clusters = np.argmin(distances, axis=0)
+        offsets = (rows - means[clusters]) / analysis.deviations[clusters]
     sizes = np.where(np.isnan(offsets), -1.0, np.abs(offsets))
     columns = sizes.argmax(axis=1)
     order = np.argsort(-sizes.max(axis=1), kind="stable")[: LIMITS.listed_rows]
@@ -67,6 +78,45 @@ def outlying_rows(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict
         }
         for i in order.tolist()
     ]
+
+
+def typical_rows(analysis: Analysis, X: Array) -> list[list[int]]:
+    """Return the positions of the rows nearest to the mean of each cluster, by Mahalanobis' distance.
+
+    Of a large table only some rows of each cluster are looked at.
+    """
+    rule = OutlierRule.of(analysis.model, analysis.outlier_level)
+    rng, most = np.random.default_rng(0), LIMITS.sampled_rows // len(rule.means) + 1
+    found = []
+    for k in range(len(rule.means)):
+        members = np.flatnonzero(analysis.predicted == k)
+        if len(members) > most:
+            members = np.sort(rng.choice(members, most, replace=False))
+        if len(members) <= LIMITS.typical_rows:
+            found.append(members.tolist())
+            continue
+        rows = np.asarray(X[members], dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            distances = min_distances(rule.means[[k]], rule.covariances[[k]], rows)[0]
+        # Rows with missing values have fewer columns to be far away in.
+        order = np.lexsort((distances, np.isnan(rows).sum(axis=1)))
+        found.append(members[order[: LIMITS.typical_rows]].tolist())
+    return found
+
+
+def nearest_clusters(analysis: Analysis, X: Array) -> list[int | None]:
+    """Return, for each cluster, the other one that its rows in doubt are most like; None if none is."""
+    found: list[int | None] = []
+    for k in range(len(analysis.model.weights_)):
+        positions = np.flatnonzero((analysis.predicted == k) & analysis.is_doubtful)[: LIMITS.sampled_rows]
+        if not len(positions):
+            found.append(None)
+            continue
+        posteriors = posteriors_of(nameless(analysis.model), X[positions])
+        posteriors[:, k] = 0
+        second = np.bincount(posteriors.argmax(axis=1), minlength=posteriors.shape[1])
+        found.append(_cluster(analysis, int(second.argmax())))
+    return found
 
 
 def row_words(analysis: Analysis, positions: Array, posteriors: Array, row_numbers: Array) -> list[str]:
@@ -119,6 +169,8 @@ class ShownRows:
     n_disagreeing : int
         How many they are among all rows.
     is_outlier : ndarray of bool, shape (n_shown,)
+    numbers : ndarray of int, shape (n_shown,)
+        Those of the rows, from 1.
     doubt : ndarray, shape (n_shown,)
         One less the probability of the most probable cluster, or of noise.
     words : list of str
@@ -132,6 +184,7 @@ class ShownRows:
     disagrees: Array
     n_disagreeing: int
     is_outlier: Array
+    numbers: Array
     doubt: Array
     words: list[str]
     remarks: list[str]
@@ -163,7 +216,8 @@ def choose_rows(
     values = np.asarray(X[positions], dtype=float)
     if np.any(analysis.n_missing):
         values = np.asarray(nameless(analysis.model).impute(values))
-    inside = _inside(values, analysis.is_outlying[positions])
+    is_apart = analysis.is_outlying | (analysis.predicted == NOISE_LABEL)
+    inside = _inside(values, is_apart[positions])
     n_outside = int(np.count_nonzero(~inside))
     positions, values = positions[inside], values[inside]
     order = np.argsort(-analysis.uncertainty[positions], kind="stable")
@@ -175,7 +229,8 @@ def choose_rows(
     if len(kept) + n_outside < analysis.n_rows:
         remarks.append(f"Shown: {len(kept):,} of {analysis.n_rows:,} rows, small clusters thinned less.")
     if n_outside:
-        which = "1 outlier is" if n_outside == 1 else f"{n_outside:,} outliers are"
+        one, many = ("row of noise", "rows of noise") if analysis.has_noise else ("outlier", "outliers")
+        which = f"1 {one} is" if n_outside == 1 else f"{n_outside:,} {many} are"
         remarks.append(f"{which} far outside the frame.")
     posteriors = posteriors_of(nameless(analysis.model), X[positions])
     wrong = np.zeros(analysis.n_rows, dtype=bool)
@@ -189,6 +244,7 @@ def choose_rows(
         wrong[positions],
         int(np.count_nonzero(wrong)),
         analysis.is_outlying[positions],
+        row_numbers[positions],
         1 - posteriors.max(axis=1),
         row_words(analysis, positions, posteriors, row_numbers),
         remarks,

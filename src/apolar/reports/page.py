@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 import platform
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
@@ -17,57 +19,36 @@ from apolar._core.arrays import Array
 from apolar._core.display import count_noun, figures, with_error
 from apolar._core.files import atomic_file
 from apolar.estimator import GaussianMixture
-from apolar.mixture.families import family
+from apolar.estimator.fitted import NOISE_LABEL
 from apolar.plots.chart import need_library
 from apolar.plots.clusters import label_column
-from apolar.plots.views import TableView, column_names
+from apolar.plots.views import MixtureView, TableView, column_names
 from apolar.reports.analysis import Analysis, describe
 from apolar.reports.limits import LIMITS
-from apolar.reports.listed_rows import doubtful_rows, labels_link, outlying_rows
+from apolar.reports.listed_rows import (
+    doubtful_rows,
+    labels_link,
+    nearest_clusters,
+    outlying_rows,
+    typical_rows,
+)
 from apolar.reports.pictures import DARK, LIGHT, draw_pictures, swatch
+from apolar.reports.provenance import Provenance
 from apolar.reports.text import (
     agreement,
     choice,
     findings,
-    headline,
+    long_tails,
+    next_steps,
+    plain_headline,
     traits,
 )
 from apolar.scores import criterion_title
+from apolar.selection import Selection
 from apolar.selection.selection_table import ranked_rows
 
 # Clusters side by side in a table: as many as a printed page has room for.
 MEANS_BESIDE, COUNTS_BESIDE = 5, 10
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """How an analysis was made: enough to repeat it.
-
-    Attributes
-    ----------
-    source : str
-    command : str
-    seed : int or None
-    n_dropped : int
-        Rows left out because of missing values.
-    notes : tuple of str
-        What was noticed about the columns and what was done, a sentence each.
-    row_numbers : ndarray of int, shape (n_samples,), or None
-        The numbers of the rows in the file, from 0; None if no row was dropped.
-    title : str
-        Of the page; by default from the source.
-    is_python : bool
-        Whether the page was made from Python, of a mixture that was fitted before.
-    """
-
-    source: str
-    command: str
-    seed: int | None
-    n_dropped: int = 0
-    notes: tuple[str, ...] = ()
-    row_numbers: Array | None = None
-    title: str = ""
-    is_python: bool = False
 
 
 def need_report() -> None:
@@ -80,8 +61,8 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
     """Return the report as HTML.
 
     Everything that comes from the user's table (names of columns and classes,
-    the path) is escaped. The page has no scripts, and asks for nothing from
-    the network.
+    the path) is escaped. The page runs one script of its own, which it names by
+    its hash, and asks for nothing from the network.
 
     Parameters
     ----------
@@ -98,6 +79,9 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
     need_report()
     libraries = ", ".join(f"{name} {metadata.version(name)}" for name in ("numpy", "scipy", "scikit-learn"))
     numbers = 1 + (np.arange(analysis.n_rows) if provenance.row_numbers is None else provenance.row_numbers)
+    row_names = (
+        {} if provenance.row_names is None else dict(zip(numbers.tolist(), provenance.row_names, strict=True))
+    )
     notes = [*provenance.notes]
     if provenance.n_dropped:
         verb = "was" if provenance.n_dropped == 1 else "were"
@@ -105,6 +89,8 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
     selection = analysis.selection
     listed = [] if selection is None else ranked_rows(selection.table, selection.criterion)
     listed = listed[: LIMITS.listed_candidates]
+    said = findings(analysis, notes)
+    script = resources.files("apolar.reports").joinpath("page.js").read_text(encoding="utf-8")
     return render_page(
         "apolar.reports",
         {
@@ -120,25 +106,33 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
         swatch=swatch,
         light=LIGHT,
         dark=DARK,
-        headline=headline(analysis),
+        script=script,
+        # The one script that a browser runs.
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        row_names=row_names,
+        headline=plain_headline(analysis),
         agreement=agreement(analysis),
         choice=choice(analysis, is_fitted_before=provenance.is_python),
-        findings=findings(analysis, notes),
+        problems=[finding for finding in said if finding.level == "problem"],
+        findings=[finding for finding in said if finding.level != "problem"],
+        steps=next_steps(analysis, provenance, long_tails(analysis, X)),
+        tables=_category_tables(analysis, provenance),
         pictures={picture.title: picture for picture in draw_pictures(analysis, X, numbers)},
-        clusters=_clusters(analysis),
+        clusters=_clusters(analysis, X, numbers),
         means_beside=MEANS_BESIDE,
         counts_beside=COUNTS_BESIDE,
         columns=_columns(analysis, X),
+        shown_columns=_shown_columns(analysis),
         n_hidden=max(len(analysis.names) - LIMITS.listed_columns, 0),
         selection=selection,
         first_candidates=listed[: LIMITS.first_candidates],
         more_candidates=listed[LIMITS.first_candidates :],
-        family=family(analysis.covariance_type).words,
         criteria={name: value for name, value in analysis.likelihood.criteria.items() if np.isfinite(value)},
         doubtful=doubtful_rows(analysis, X, numbers),
         n_doubtful=int(np.count_nonzero(analysis.is_doubtful)),
         outlying=outlying_rows(analysis, X, numbers),
         n_outlying=int(np.count_nonzero(analysis.is_outlying)),
+        noisy=outlying_rows(analysis, X, numbers, of_noise=True) if analysis.has_noise else [],
         labels_link=labels_link(analysis, numbers),
         matched={} if analysis.truth is None else analysis.truth.matched,
         limits=LIMITS,
@@ -147,15 +141,32 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
     )
 
 
-def _clusters(analysis: Analysis) -> list[dict[str, Any]]:
-    """Return number, rows, weight, means and deviations of each cluster, with standard errors."""
+def _shown_columns(analysis: Analysis) -> list[int]:
+    """Return the columns of tables: all, or those that separate the clusters best."""
+    return MixtureView.of(analysis.model).separating_columns(LIMITS.listed_columns)
+
+
+def _clusters(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict[str, Any]]:
+    """Return what the page shows of each cluster: its rows, how sure they are, means, what marks it."""
     model, errors = analysis.model, analysis.errors
     counts, deviations, differences = analysis.counts, analysis.deviations, traits(analysis)
-    shown = slice(0, LIMITS.listed_columns)
+    shown = _shown_columns(analysis)
+    typical, nearest = typical_rows(analysis, X), nearest_clusters(analysis, X)
+    certainty = 1 - analysis.uncertainty
+    members = [analysis.predicted == k for k in range(len(counts))]
+    places = [[analysis.names.index(trait.column) for trait in of_cluster] for of_cluster in differences]
     return [
         {
             "index": k,
             "rows": int(counts[k]),
+            "share": float(counts[k] / analysis.n_rows),
+            "certainty": float(certainty[members[k]].mean()) if counts[k] else 0.0,
+            "n_doubtful": int(np.count_nonzero(analysis.is_doubtful & members[k])),
+            "nearest": nearest[k],
+            "typical": [
+                {"row": int(row_numbers[i]), "values": np.asarray(X[i, places[k]]).tolist()}
+                for i in typical[k]
+            ],
             "weight": float(model.weights_[k]),
             "weight_error": None if errors is None else float(errors.weights[k]),
             "means": model.means_[k, shown].tolist(),
@@ -169,9 +180,10 @@ def _clusters(analysis: Analysis) -> list[dict[str, Any]]:
 
 
 def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:
-    """Return name, range, mean and deviation of the first columns."""
+    """Return name, range, mean and deviation of columns."""
     columns: list[dict[str, object]] = []
-    for position, name in enumerate(analysis.names[: LIMITS.listed_columns]):
+    for position in _shown_columns(analysis):
+        name = analysis.names[position]
         values = np.asarray(X[:, position])
         values = values[~np.isnan(values)] if analysis.n_missing[position] else values
         # In units of the largest, whose square may overflow.
@@ -189,8 +201,32 @@ def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:
     return columns
 
 
+def _category_tables(analysis: Analysis, provenance: Provenance) -> list[dict[str, Any]]:
+    """Return, for each column that did not take part, the share of each of its values in each cluster."""
+    groups = np.where(analysis.predicted == NOISE_LABEL, len(analysis.model.weights_), analysis.predicted)
+    tables = []
+    for name, column in provenance.categories.items():
+        values, codes = np.unique(column, return_inverse=True)
+        counts = np.zeros((len(values), len(analysis.model.weights_) + 1), dtype=np.int64)
+        np.add.at(counts, (codes, groups), 1)
+        order = np.argsort(-counts.sum(axis=1), kind="stable")
+        sizes = np.maximum(counts.sum(axis=0), 1)
+        expected = counts.sum(axis=1, keepdims=True) * sizes / max(counts.sum(), 1)
+        tables.append(
+            {
+                "name": name,
+                "values": [str(values[i]) or "(empty)" for i in order],
+                "shares": (counts / sizes)[order].tolist(),
+                "all": (counts.sum(axis=1) / counts.sum())[order].tolist(),
+                # Far more than by chance, if each row were independent.
+                "is_frequent": (counts > expected + LIMITS.surprise * np.sqrt(expected))[order].tolist(),
+            }
+        )
+    return tables
+
+
 def report(
-    model: GaussianMixture,
+    model: GaussianMixture | Selection,
     X: Any,
     path: str | os.PathLike[str],
     *,
@@ -202,8 +238,9 @@ def report(
 
     Parameters
     ----------
-    model : GaussianMixture
-        Fitted, to these rows or to others.
+    model : GaussianMixture or Selection
+        Fitted, to these rows or to others. What `select` returns stands for its best mixture; the page then
+        has the comparison, too.
     X : array_like, sparse matrix or dataframe, shape (n_samples, n_features)
         NaN where a value is missing; may be a memory map.
     path : path-like
@@ -235,8 +272,11 @@ def report(
     'iris.html'
     """
     need_report()
+    selection = model if isinstance(model, Selection) else None
+    model = model.best if isinstance(model, Selection) else model
     if not isinstance(model, GaussianMixture):
-        raise TypeError(f"model must be an apolar.GaussianMixture, not {type(model).__name__}.")
+        kinds = "an apolar.GaussianMixture, or a Selection of them"
+        raise TypeError(f"model must be {kinds}, not {type(model).__name__}.")
     check_is_fitted(model)
     table = TableView.of(X)
     names = _names(model, table, feature_names)
@@ -244,7 +284,7 @@ def report(
     if not (isinstance(X, np.memmap) and X.dtype.kind == "f"):
         rows = table.read(range(table.shape[1])).astype(np.float64)
     classes = None if labels is None else label_column(labels, "labels", len(rows))
-    analysis = describe(model, rows, names, labels=classes)
+    analysis = replace(describe(model, rows, names, labels=classes), selection=selection)
     seed = model.random_state
     page = report_page(
         analysis,

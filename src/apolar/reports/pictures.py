@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.mixture.families import family
 from apolar.plots import chart
 from apolar.plots.chart import Chart, Line, Look, Points
 from apolar.plots.curves import convergence_chart, selection_chart
 from apolar.plots.scatter import matrix_charts, row_chart
-from apolar.plots.summaries import profile_chart, spectrum_chart
+from apolar.plots.summaries import profile_chart
 from apolar.plots.views import ELLIPSES, N_COLUMNS, MixtureView
 from apolar.reports.analysis import Analysis
 from apolar.reports.limits import LIMITS
@@ -28,6 +27,10 @@ from apolar.scores import criterion_title
 
 # In points: a panel that can be read on a phone, the space between panels, and text.
 PANEL, GAP, TEXT = (259.0, 194.0), 5.0, 8.0
+# A panel that fills the width of the page.
+LARGE = (315.0, 225.0)
+ELLIPSE: Look = {"marker": "", "linewidth": 1.4}
+GLANCE = "The clusters at a glance"
 # Of a swatch, in units of its own, and the part of it that the mark fills.
 SWATCH, FILLED = 12.0, 9.0
 
@@ -51,7 +54,7 @@ _VARIABLES = {colour: name for name, colour in LIGHT.items()} | {
 }
 # Rings around rows: in doubt, not in the cluster of their class, outliers.
 IN_DOUBT: Look = {"marker": "o", "color": chart.PAPER, "markeredgecolor": chart.INK}
-DISAGREES = IN_DOUBT | {"markeredgecolor": chart.GREY}
+DISAGREES = IN_DOUBT | {"marker": "D", "markeredgecolor": chart.GREY}
 OUTLIER = IN_DOUBT | {"marker": "s"}
 
 
@@ -92,7 +95,11 @@ def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array) -> list[Page
     model, names = nameless(analysis.model), list(analysis.names)
     mixture = MixtureView.of(model)
     n_clusters, n_columns = mixture.means.shape
-    pictures = [_matrix(analysis, X, row_numbers, mixture)]
+    pictures = []
+    if n_clusters > 1 and n_columns > 1:
+        pictures.append(_glance(analysis, X, row_numbers, mixture))
+    if n_clusters == 1 or n_columns != 2:
+        pictures.append(_matrix(analysis, X, row_numbers, mixture))
     if n_clusters > 1 and n_columns > 2:
         width = 6.1 * (n_clusters + 1) * min(n_columns, LIMITS.profile_columns)
         size = (min(max(width, PANEL[0]), 576.0), PANEL[1])
@@ -100,20 +107,12 @@ def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array) -> list[Page
         profile = profile_chart(mixture, names, clusters, LIMITS.profile_columns)
         alt = "Means of each cluster in each column, in standard deviations from the overall mean."
         pictures.append(_picture("Profiles", alt, [[profile]], "p", size=size))
-    if n_clusters > 1 and n_columns > 1:
-        pictures.append(_plane(analysis, X, row_numbers, mixture))
     if analysis.selection is not None:
         # The reason stands next to the picture.
         curves = selection_chart(replace(analysis.selection, reason=""))
         name = criterion_title(analysis.selection.criterion)
         alt = f"{name} against the number of clusters; lower is better."
         pictures.append(_picture("How many clusters", alt, [[curves]], "h"))
-    # Only spherical clusters leave a flat level of noise.
-    is_whole = not np.any(analysis.n_missing) and 2 < n_columns <= LIMITS.spectrum_columns
-    if family(analysis.covariance_type).is_spherical and is_whole:
-        alt = "Eigenvalues of the covariance of the table, largest first, and the level of noise."
-        eigenvalues = spectrum_chart(np.asarray(X[: LIMITS.spectrum_rows]))
-        pictures.append(_picture("Spectrum", alt, [[eigenvalues]], "s"))
     bounds = model.lower_bounds_
     if len(bounds) > 3 and (bounds[-1] - bounds[0]) * analysis.n_rows > 1:
         alt = "What is left to gain, after each pass over the data."
@@ -122,7 +121,8 @@ def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array) -> list[Page
 
 
 def _matrix(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureView) -> PagePicture:
-    columns = mixture.separating_columns(N_COLUMNS)
+    large = np.flatnonzero(analysis.counts >= LIMITS.few_rows).tolist()
+    columns = (mixture.of_components(large) if len(large) > 1 else mixture).separating_columns(N_COLUMNS)
     k = len(columns)
     n_panels = max(k * (k - 1), 1)
     most = min(LIMITS.panel_points, LIMITS.matrix_points // n_panels)
@@ -134,26 +134,50 @@ def _matrix(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureVi
         grid[i][j] = _with_rings(grid[i][j], shown, values[:, [j, i]])
     notes = ["Colours and marks are clusters.", *shown.remarks, ELLIPSES if k > 1 else ""]
     grid[0][0] = replace(grid[0][0], notes=notes, marks=_row_legend(analysis, shown))
-    words = shown.words if n_panels * n <= LIMITS.named_points else None
     alt = "Scatter-plot matrix of the columns that separate the clusters best."
-    return _picture("The clusters", alt, grid, "m", words, (72 * side, 72 * side))
+    names_rows = n_panels * n <= LIMITS.named_points
+    return _picture("Pairs of columns", alt, grid, "m", shown, (72 * side, 72 * side), names_rows=names_rows)
 
 
-def _plane(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureView) -> PagePicture:
-    columns = mixture.separating_columns(2)
+def _glance(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureView) -> PagePicture:
+    """Return the rows in the plane in which the clusters are most apart, with those in doubt."""
+    # A cluster of a few odd rows would make the others a dot.
+    large = np.flatnonzero(analysis.counts >= LIMITS.few_rows).tolist()
+    large = large if len(large) > 1 else list(range(len(mixture.means)))
+    n_choices, mixture = len(mixture.means) + analysis.has_noise, mixture.of_components(large)
+    n_columns = mixture.means.shape[1]
+    columns = mixture.separating_columns(N_COLUMNS)
     shown = choose_rows(analysis, X, columns, LIMITS.panel_points, row_numbers)
-    values, rows = shown.values[:, columns], np.arange(len(shown.values))
-    names = (analysis.names[columns[0]], analysis.names[columns[1]])
-    n_choices = len(mixture.means) + analysis.has_noise
-    plane = row_chart(values, names, shown.doubt, shown.clusters, rows, n_choices)
-    n_doubtful = np.count_nonzero(analysis.is_doubtful)
-    doubtful = [(f"in doubt ({n_doubtful:,})", IN_DOUBT)] if n_doubtful else []
-    notes = ["Point at a mark to see its row.", *shown.remarks]
-    alt = "Rows in the plane of two columns; large marks with a rim are rows between clusters."
-    plane = replace(
-        _with_rings(plane, shown, values), notes=notes, marks=_row_legend(analysis, shown, doubtful)
-    )
-    return _picture("Where the cluster is in doubt", alt, [[plane]], "w", shown.words)
+    if n_columns == 2:
+        plane, values = mixture, shown.values
+        names = (analysis.names[0], analysis.names[1])
+        how = "The clusters in the two columns of the table."
+    else:
+        directions = mixture.discriminating_plane()
+        plane, values = directions.mixture, directions.places(shown.values)
+        first, second = directions.axis_names(analysis.names)
+        names = (
+            chart.shorten(first, int(LARGE[0] / (0.6 * TEXT))),
+            chart.shorten(second, int(LARGE[1] / (0.6 * TEXT))),
+        )
+        how = "Each direction mixes columns so that the clusters are as far apart as possible."
+    rows, n_doubtful = np.arange(len(values)), int(np.count_nonzero(analysis.is_doubtful))
+    # Where many rows are in doubt, their large marks would hide the clusters.
+    marks_doubt = n_doubtful <= LIMITS.much_doubt * analysis.n_rows
+    doubt = shown.doubt if marks_doubt else np.zeros(len(rows))
+    panel = row_chart(values, names, doubt, shown.clusters, rows, n_choices)
+    ellipses = [
+        Line(outline[:, 0], outline[:, 1], chart.style(k) | ELLIPSE, chart.cluster_kind(k))
+        for k, outline in zip(large, plane.outlines((0, 1)), strict=True)
+    ]
+    panel = replace(panel, layers=[*panel.layers, *ellipses])
+    doubtful = [(f"in doubt ({n_doubtful:,})", IN_DOUBT)] if n_doubtful and marks_doubt else []
+    notes = [how, ELLIPSES, *shown.remarks]
+    legend = _row_legend(analysis, shown, doubtful)
+    panel = replace(_with_rings(panel, shown, values), notes=notes, marks=legend)
+    alt = "The rows, seen from where the clusters are most apart."
+    alt += " Large marks with a rim are in doubt." if doubtful else ""
+    return _picture(GLANCE, alt, [[panel]], "w", shown, size=LARGE, names_rows=True)
 
 
 def _picture(
@@ -161,12 +185,16 @@ def _picture(
     alt: str,
     grid: list[list[Chart]],
     name: str,
-    words: Sequence[str] | None = None,
+    shown: ShownRows | None = None,
     size: tuple[float, float] = PANEL,
+    *,
+    names_rows: bool = False,
 ) -> PagePicture:
-    """Return charts with the notes and the legend of the first of them."""
+    """Return charts with the notes and the legend of the first of them, and what its points are."""
     legend = [(_mark_of_look(look), text) for text, look in grid[0][0].legend]
-    return PagePicture(title, alt, grid[0][0].caption, draw_svg(grid, size, name, alt, words), legend)
+    words = shown.words if shown is not None and names_rows else None
+    svg = draw_svg(grid, size, name, alt, words, None if shown is None else shown.numbers.tolist())
+    return PagePicture(title, alt, grid[0][0].caption, svg, legend)
 
 
 def _with_rings(panel: Chart, shown: ShownRows, values: Array) -> Chart:
@@ -274,6 +302,7 @@ def draw_svg(
     name: str,
     alt: str,
     words: Sequence[str] | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> str:
     """Return charts as an element of a page, which fills between 1.08 and 1.85 pixels for each of its points.
 
@@ -289,6 +318,8 @@ def draw_svg(
         What it shows.
     words : sequence of str, optional
         What shows when the pointer is on a row.
+    numbers : sequence of int, optional
+        Those of the rows, by which the page finds them in all pictures.
     """
     (w, h), k = size, len(grid)
     bottom, first = grid[-1][0], grid[0][0]
@@ -307,7 +338,9 @@ def draw_svg(
     for i, row in enumerate(grid):
         for j, panel in enumerate(row):
             layers = enumerate(panel.layers)
-            inside = "".join(_layer(layer, panel, size, f"{name}{i}{j}{n}", words) for n, layer in layers)
+            inside = "".join(
+                _layer(layer, panel, size, f"{name}{i}{j}{n}", words, numbers) for n, layer in layers
+            )
             label = chart.shorten(panel.label, int(w / (0.62 * TEXT)))
             marks = _text(label, w / 2, 0.22 * h) if label else ""
             for place, text in x_ticks[j] if i == k - 1 else ():
@@ -360,12 +393,17 @@ def _place(values: Any, ends: tuple[float, float], length: float, scale: str | l
 
 
 def _layer(
-    layer: Points | Line, panel: Chart, size: tuple[float, float], name: str, words: Sequence[str] | None
+    layer: Points | Line,
+    panel: Chart,
+    size: tuple[float, float],
+    name: str,
+    words: Sequence[str] | None,
+    numbers: Sequence[int] | None,
 ) -> str:
     x = _place(layer.x, panel.xlim, size[0])
     y = size[1] - _place(layer.y, panel.ylim, size[1], panel.y_scale)
     if isinstance(layer, Points):
-        return _points(layer, x, y, name, words)
+        return _points(layer, x, y, name, words, numbers)
     kind = f' data-kind="{layer.kind}"' if layer.kind else ""
     if not layer.is_filled:
         return f"<g{kind}>{_line(x, y, layer.look)}</g>"
@@ -374,7 +412,14 @@ def _layer(
     return f'<g{kind}><path d="M{corners}Z" style="{style}"/></g>'
 
 
-def _points(points: Points, x: Array, y: Array, name: str, words: Sequence[str] | None) -> str:
+def _points(
+    points: Points,
+    x: Array,
+    y: Array,
+    name: str,
+    words: Sequence[str] | None,
+    numbers: Sequence[int] | None,
+) -> str:
     """Return points: marks of each size, and the places where they are used."""
     look, marks = points.look, ""
     # In tenths of a point, so that marks of about one size are written once.
@@ -388,14 +433,15 @@ def _points(points: Points, x: Array, y: Array, name: str, words: Sequence[str] 
         for place, row in zip(places, points.rows.tolist(), strict=True):
             together.setdefault(place, []).append(words[row])
     uses = []
-    for place, a, b, size in zip(places, x, y, sizes, strict=True):
+    marked = [""] * len(places) if numbers is None else [f' data-row="{numbers[row]}"' for row in points.rows]
+    for place, a, b, size, row in zip(places, x, y, sizes, marked, strict=True):
         lines = together.get(place, [])
         if len(lines) > LIMITS.named_together:
             n_more = len(lines) - LIMITS.named_together
             lines = [*lines[: LIMITS.named_together], f"and {n_more} more here"]
         text = escape("\n".join(lines), quote=False)
         inside = f"<title>{text}</title>" if text else ""
-        uses.append(f'<use href="#{name}m{size}" x="{a:.1f}" y="{b:.1f}">{inside}</use>')
+        uses.append(f'<use href="#{name}m{size}" x="{a:.1f}" y="{b:.1f}"{row}>{inside}</use>')
     style = f"fill: {_colour(look['color'])}; fill-opacity: {look['alpha']:g}"
     if "markeredgecolor" in look:
         style += f"; stroke: {_colour(look['markeredgecolor'])}; stroke-width: 0.7"

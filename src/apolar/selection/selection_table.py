@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ EVIDENCE = (
     (10.0, "very strong evidence"),
     (6.0, "strong evidence"),
     (2.0, "positive evidence"),
-    (0.0, "hardly worth a mention"),
+    (0.0, "weak evidence"),
 )
 
 # Of more candidates than this, only the best are printed.
@@ -98,7 +98,7 @@ class Row:
         return f"{self.n_components} {self.covariance_type} {of_tails}component{plural}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Selection:
     """The result of `select`.
 
@@ -122,7 +122,7 @@ class Selection:
     table: tuple[Row, ...]
     criterion: str
     reason: str
-    models: Mapping[tuple[Any, ...], GaussianMixture] = field(repr=False)
+    models: Mapping[tuple[Any, ...], GaussianMixture]
     note: str = ""
 
     @property
@@ -136,7 +136,7 @@ class Selection:
         caption = self.reason if len(shown) == len(self.table) else f"{self.reason} {self._not_shown(shown)}"
         return html_table(_heads(), [self._cells(row) for row in shown], caption)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         heads, shown = _heads(), list(self.table)
         if len(shown) > MAX_PRINTED:
             shown = ranked_rows(self.table, self.criterion)[:PRINTED_OF_MANY]
@@ -191,6 +191,13 @@ def ranked_rows(table: Sequence[Row], criterion: str) -> list[Row]:
     return sorted(fitted, key=lambda row: (getattr(row, criterion), row.n_parameters))
 
 
+def _is_same(row: Row, other: Row) -> bool:
+    """Return whether two candidates are one model by two names, as the families of one component are."""
+    sizes = row.n_components, row.n_parameters
+    is_close = abs(row.log_likelihood - other.log_likelihood) <= 1e-6 * (1 + abs(other.log_likelihood))
+    return sizes == (1, other.n_parameters) and other.n_components == 1 and is_close
+
+
 def reason(table: Sequence[Row], criterion: str, note: str = "") -> str:
     """Return what won and by how much, in words.
 
@@ -206,16 +213,16 @@ def reason(table: Sequence[Row], criterion: str, note: str = "") -> str:
     -------
     reason : str
     """
-    ranked, numbers = ranked_rows(table, criterion), [row.n_components for row in table]
-    best, name = ranked[0], criterion_title(criterion)
+    (best, *rivals), numbers = ranked_rows(table, criterion), [row.n_components for row in table]
+    rivals, name = [row for row in rivals if not _is_same(row, best)], criterion_title(criterion)
     lowest = getattr(best, criterion)
     has = "has" if best.n_components == 1 else "have"
     text = f"{best.named} {has} the lowest {name}, {lowest:.1f}"
-    if len(ranked) == 1:
+    if not rivals:
         text += ": there is no other to compare with."
     else:
-        difference = getattr(ranked[1], criterion) - lowest
-        text += f", {difference:.1f} below {ranked[1].named}"
+        difference = getattr(rivals[0], criterion) - lowest
+        text += f", {difference:.1f} below {rivals[0].named}"
         if criterion == "loo":
             text += "."
         elif best.n_parameters > best.n_samples:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from apolar.cli.tables.findings import KINDS
+
 
 @pytest.mark.parametrize(
     ("text", "names"),
@@ -66,7 +68,8 @@ def test_mostly_numbers_is_numbers(refusal, read):
     rows[4] = "<0.1,1"
     assert refusal("a,b\n" + "\n".join(rows)) == (
         "data.csv, line 6, column 'a': '<0.1' is not a number. "
-        "Correct the cell (leave it empty if the value is missing), or exclude the column with --columns."
+        "Correct the cell, use --na-values '<0.1' if it stands for a missing value, or exclude the column "
+        "with --columns."
     )
 
 
@@ -127,7 +130,8 @@ def test_choices_that_make_no_sense(refusal):
         # A column of text.
         assert refusal(TEXT, **{option: ["name"]}) == (
             "data.csv, line 2, column 'name': 'Ann' is not a number. "
-            "Correct the cell (leave it empty if the value is missing), or exclude the column with --columns."
+            "Correct the cell, use --na-values Ann if it stands for a missing value, or exclude the column "
+            "with --columns."
         )
     assert "has no column 'heigt'. Did you mean 'height'" in refusal(TEXT, keep=["heigt"])
     assert refusal(TEXT, columns=[]).startswith("data.csv has no numeric column: none is left or chosen.")
@@ -151,3 +155,61 @@ def test_names_that_are_there_twice(refusal, read):
     # Only if it matters.
     assert read(text, columns=["b", 3]).names == ("b", "a")
     assert read("a,t,t\n1,x,y\n4,z,w\n").names == ("a",)
+
+
+# --- what a file looks like -----------------------------------------------------------------------
+
+
+def test_names_that_are_numbers(read):
+    text = "2019,2020\n" + "1.5,2\n" * 3
+    table = read(text)
+    assert table.names == ("x1", "x2")
+    assert table.notes == (
+        "No column names found: the columns are called 'x1' and 'x2'. "
+        "Use --header if the first row names them.",
+    )
+    table = read(text, header=True)
+    assert (table.names, len(table.X), table.notes) == (("2019", "2020"), 3, ())
+    assert read(text, header=False).notes == ()
+    assert read("a,b\n1,2\n3,4\n", header=False, keep_missing=True, na_values=["a", "b"]).X.shape == (3, 2)
+
+
+def test_lines_above_the_table(read, refusal):
+    text = "Sales\nof 2024\n\na,b,c\n" + "1,2,3\n4,5,6\n" * 5
+    assert "If the lines above line 4 are a title, use --skip-rows 3." in refusal(text)
+    assert read(text, skip_rows=3).names == ("a", "b", "c")
+    assert len(read(text, skip_rows=3).X) == 10
+
+
+def test_numbers_as_people_write_them(read, refusal):
+    text = 'price,margin,profit\n"$1,200.50",12%,"(1,000)"\n$900.00,-3.5 %,"2,000,000"\n'
+    assert "Use --thousands ',' to read thousands separators, currency and percent signs" in refusal(text)
+    assert read(text, thousands=",").X.tolist() == [[1200.5, 12, -1000], [900, -3.5, 2e6]]
+    assert read("a;b\n1.200,5 €;2\n-3,25;4\n", thousands=".").X.tolist() == [[1200.5, 2], [-3.25, 4]]
+
+
+def test_codes_for_missing_values_are_noted(read):
+    rows = "".join(f"{i % 7},{-999 if i % 10 == 0 else i / 10},{9 + i % 5}\n" for i in range(60))
+    (note,) = read(
+        f"a,b,c\n{rows}",
+    ).notes
+    assert note.startswith("Column 'b' has the value -999 more than once, far from its other values: use ")
+    assert read(f"a,b,c\n{rows}", na_values=["-999"], keep_missing=True).n_missing.tolist() == [0, 6, 0]
+
+
+def test_text_of_few_values_is_kept_for_tables(read):
+    rows = "".join(f"name {i},{'ab'[i % 2]},{i % 3},{i / 7}\n" for i in range(60))
+    table = read(f"who,kind,code,x\n{rows}", leave_out=KINDS, id_column="who")
+    assert table.names == ("x",)
+    assert table.ids.tolist()[:2] == ["name 0", "name 1"]
+    assert table.categories["kind"].tolist() == ["a", "b"] * 30
+    assert table.categories["code"].tolist() == ["0", "1", "2"] * 20
+    # Names are no categories.
+    assert set(read(f"who,kind,code,x\n{rows}", leave_out=KINDS).categories) == {"kind", "code"}
+
+
+def test_a_single_code_is_no_survey(refusal):
+    rows = "".join(f"{i + 1},{i % 5}\n" for i in range(100))
+    assert "'id' numbers the rows and 'answer' has only 5 distinct values" in refusal(
+        f"id,answer\n{rows}", leave_out=KINDS
+    )

@@ -165,8 +165,8 @@ def test_many_of_a_kind_are_named_together(read):
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.standard_normal((50, 2)), np.ones((50, 5))])
     table = read("".join(",".join(map(str, row)) + "\n" for row in rows.tolist()), leave_out=KINDS)
-    assert table.notes == (
-        "Dropped columns 'x3', 'x4', 'x5', 'x6' and 'x7': they are constant. Use --keep all to include them.",
+    assert table.notes[0] == (
+        "Dropped columns 'x3', 'x4', 'x5', 'x6' and 'x7': they are constant. Use --keep all to include them."
     )
     assert table.names == ("x1", "x2")
 

@@ -247,8 +247,8 @@ def test_bad_workbooks(write, said, monkeypatch):
     assert "has a header and no rows below it" in said(write_book({"a": [["x", "y"]]}))
     mixed = [["x", "y"], *[[i, i * i] for i in range(20)], [1, "high"]]
     assert said(write_book({"a": mixed})) == (
-        "book.xlsx, row 22, column 'y': 'high' is not a number. Correct the cell (leave it empty if the "
-        "value is missing), or exclude the column with --columns."
+        "book.xlsx, row 22, column 'y': 'high' is not a number. Correct the cell, use --na-values high if "
+        "it stands for a missing value, or exclude the column with --columns."
     )
     write(b"PK\x03\x04" + bytes(200), "bad.xlsx")
     assert said("bad.xlsx").startswith("bad.xlsx is not a workbook, or is truncated or damaged")

@@ -33,7 +33,9 @@ def test_what_savetxt_writes(delimiter):
     table = read_table("a.csv")
     np.testing.assert_array_equal(table.X, X)
     assert table.names == ("x1", "x2", "x3", "x4")
-    assert (table.source, table.labels, table.notes, table.n_dropped) == ("a.csv", None, (), 0)
+    assert (table.source, table.labels, table.n_dropped) == ("a.csv", None, 0)
+    (note,) = table.notes
+    assert note.startswith("No column names found: the columns are called 'x1', 'x2', 'x3' and 1 more.")
     assert table.X.dtype == np.float64
     assert not table.X.flags.writeable
 
@@ -209,18 +211,22 @@ def test_a_decimal_sign_that_comes_late(blocks, read, sign):
 
 
 ROWS = "a,b\n" + "1,2\n" * 2000
-COMMA = "is not a number. Write it with a decimal comma, like the other numbers, and without thousands"
-CORRECT = (
-    "is not a number. Correct the cell (leave it empty if the value is missing), or exclude the column with "
-)
-POINT = (
-    "is not a number. Write it with a decimal point and without thousands separators, or exclude the column"
-)
+COMMA = "is not a number. Write it with a decimal comma, like the other numbers, or exclude the column"
+CORRECT = "is not a number. Correct the cell"
+POINT = "is not a number. Write it with a decimal point, or exclude the column"
+THOUSANDS = "to read thousands separators, currency and percent signs, or exclude the column"
 INFINITE = "the number is infinite or too large. Correct it, or leave the cell empty and use --drop-missing."
 REFUSED = [
-    (f"{ROWS}3,n/k\n4,x\n", f", line 2,002, column 'b': 'n/k' {CORRECT}--columns."),
+    (
+        f"{ROWS}3,n/k\n4,x\n",
+        f", line 2,002, column 'b': 'n/k' {CORRECT}, use --na-values n/k if it stands for a missing value, "
+        "or exclude the column with --columns.",
+    ),
     # The first in the file is named, whatever its column; long cells are cut.
-    (f"{ROWS}3,{'y' * 100}\nx,4\n", f", line 2,002, column 'b': '{'y' * 39}…' {CORRECT}"),
+    (
+        f"{ROWS}3,{'y' * 100}\nx,4\n",
+        f", line 2,002, column 'b': '{'y' * 39}…' {CORRECT}, or exclude the column with --columns.",
+    ),
     *(
         (f"{ROWS}{cell},2\n", f", line 2,002, column 'a': {cell!r} is not a number. ")
         for cell in ("1_000", "0x10", "1d5", "२", "1e", "1 2", "--1", "#1", "true")
@@ -231,9 +237,18 @@ REFUSED = [
     ),
     # Columns of numbers that are written in another way are not dropped.
     ("a\tb\n1,5\t2\n2,5\t3\n", f", line 2, column 'a': '1,5' {POINT}"),
-    ('a,b\n"1,234",2\n"5,678",3\n', f", line 2, column 'a': '1,234' {POINT}"),
-    ("a;b\n1.234,5;2\n5.678,5;3\n", f", line 2, column 'a': '1.234,5' {POINT}"),
-    ("a,b\n1'000.5,2\n2'000,3\n", f", line 2, column 'a': \"1'000.5\" {POINT}"),
+    (
+        'a,b\n"1,234",2\n"5,678",3\n',
+        f", line 2, column 'a': '1,234' is not a number. Use --thousands ',' {THOUSANDS}",
+    ),
+    (
+        "a;b\n1.234,5;2\n5.678,5;3\n",
+        f", line 2, column 'a': '1.234,5' is not a number. Use --thousands '.' {THOUSANDS}",
+    ),
+    (
+        "a,b\n1'000.5,2\n2'000,3\n",
+        ", line 2, column 'a': \"1'000.5\" is not a number. Use --thousands \"'\" ",
+    ),
     ("a;b\n" + "1.5;2\n" * 500 + "1,5;2\n", f", line 502, column 'a': '1,5' {POINT}"),
     (
         "a;b\n" + "1,5;2\n" * 500 + "1.5;2\n",
@@ -246,10 +261,13 @@ REFUSED = [
     ("a b c\n1 2 3\n4 5\n6 7 8\n", ", line 3: 2 cells instead of 3. Correct the line."),
     ("x,t\n1,a\n2\n3,b,\n4,c\n", ", line 3: 1 cell instead of 2. Correct the line."),
     ("t,x,y\n{0}c,3\n{0}".format('"a, b",1,2\n' * 30), ", line 32: 2 cells instead of 3. Correct the line."),
-    ("My data\na,b\n1,2\n3,4\n", ", line 2: 2 cells instead of 1. If line 1 is a title, remove it."),
+    (
+        "My data\na,b\n1,2\n3,4\n",
+        ", line 2: 2 cells instead of 1. If the lines above line 2 are a title, use --skip-rows 1.",
+    ),
     (
         "My data, by me, in May\na,b\n1,2\n3,4\n",
-        ", line 2: 2 cells instead of 3. If line 1 is a title, remove it.",
+        ", line 2: 2 cells instead of 3. If the lines above line 2 are a title, use --skip-rows 1.",
     ),
     *(
         (content, " is empty: give a file with a table of numbers.")

@@ -28,8 +28,16 @@ from apolar.cli.tables.columns import (
     not_a_number,
     row_slices,
 )
-from apolar.cli.tables.findings import ColumnFinding, find_no_measurements, notes_on_findings
+from apolar.cli.tables.findings import (
+    ColumnFinding,
+    find_no_measurements,
+    notes_on_codes,
+    notes_on_findings,
+)
 from apolar.cli.tables.formats import FORMATS, Source, expand_folders, open_table, source_name
+
+# Columns of text with more different values are names or descriptions of the rows.
+MAX_CATEGORIES = 20
 
 __all__ = ["FORMATS", "TableError", "TableFile", "expand_folders", "read_table"]
 
@@ -49,8 +57,10 @@ class TableFile(AbstractContextManager["TableFile"]):
         The names of the columns of X.
     source : str
         The path of the file, or "standard input"; of several, all of them.
-    labels : ndarray of object, shape (n_rows,), or None
-        The label column as strings; None if there is none.
+    labels, ids : ndarray of object, shape (n_rows,), or None
+        The label column, and that which names the rows, as strings; None if there is none.
+    categories : dict
+        By name, the strings of columns that are not among the numbers and have few different values.
     n_dropped : int
         Rows that were dropped because a number was missing.
     row_numbers : ndarray of int64, shape (n_rows,)
@@ -69,6 +79,8 @@ class TableFile(AbstractContextManager["TableFile"]):
     names: tuple[str, ...]
     source: str
     labels: Array | None
+    ids: Array | None
+    categories: dict[str, Array]
     n_dropped: int
     row_numbers: Array
     n_missing: Array
@@ -111,6 +123,7 @@ def read_table(
     *,
     columns: Sequence[str | int] | str | None = None,
     label_column: str | int | None = None,
+    id_column: str | int | None = None,
     drop_missing: bool = False,
     keep_missing: bool = False,
     min_rows: int = 2,
@@ -119,6 +132,9 @@ def read_table(
     encoding: str | None = None,
     na_values: Sequence[str] = (),
     sheet: str | None = None,
+    header: bool | None = None,
+    skip_rows: int = 0,
+    thousands: str | None = None,
     in_memory_bytes: int = 2**29,
 ) -> TableFile:
     """Read a table of numbers from a file, or from several with the same columns.
@@ -153,6 +169,8 @@ def read_table(
         that name; by default all columns of numbers.
     label_column : str or int, optional
         A column that is kept as strings and not among the numbers.
+    id_column : str or int, optional
+        A column that names the rows, which is kept in the same way.
     drop_missing : bool, optional
         Leave out rows in which a number is missing; by default they are an
         error.
@@ -174,6 +192,12 @@ def read_table(
         Further strings, or numbers, that stand for a missing value.
     sheet : str, optional
         The sheet of a workbook; by default the first that is not empty.
+    header : bool, optional
+        Whether the first row has the names of the columns; by default its cells say so.
+    skip_rows : int, optional
+        Lines, or rows of a sheet, at the top that are left out.
+    thousands : str, optional
+        The thousands separator; numbers may then have a currency or percent sign as well.
     in_memory_bytes : int, optional
         A table that is larger is kept in a temporary file, removed by
         `close` or when the program ends; X is then a memory map.
@@ -189,14 +213,15 @@ def read_table(
         line that names the place and what to do.
     """
     reading: dict[str, Any] = {"encoding": encoding, "na_values": na_values, "sheet": sheet}
+    reading |= {"header": header, "skip_rows": skip_rows, "thousands": thousands}
     sources = expand_folders(source)
     files = tuple(map(source_name, sources))
     shown = join_list(files, shown=3)
     keep = [keep] if isinstance(keep, str | int) else list(keep)
     with open_table(sources[0], **reading) as first:
-        choice = choose_columns(first, columns, label_column, keep)
+        choice = choose_columns(first, columns, label_column, keep, id_column)
         names = tuple(first.columns[position].name for position in choice.columns)
-        rows = _Rows(names, drop_missing, na_values)
+        rows = _Rows(names, drop_missing, na_values, list(choice.strings))
 
         def read_blocks() -> Iterator[Array]:
             yield from rows.read(0, first, choice)
@@ -206,7 +231,7 @@ def read_table(
                     yield from rows.read(i, following, matched)
             rows.check(shown, min_rows, may_miss=drop_missing or keep_missing)
 
-        is_whole = choice.label is None and choice.columns == tuple(range(len(first.columns)))
+        is_whole = not choice.strings and choice.columns == tuple(range(len(first.columns)))
         # Other processes map a table by its name, which a copy of a stream loses at the end.
         is_as_it_is = is_whole and len(sources) == 1 and Path(sources[0]).is_file()
         X, remove = first.mapped, None
@@ -227,6 +252,18 @@ def read_table(
         None if keeps_all else [first.columns[i].name for i in find_columns(first, keep)],
         "--keep" if columns is None else "--columns",
     )
+    notes += notes_on_codes(X, names)
+    if not first.has_names:
+        example = join_list([quote(name) for name in names], shown=3)
+        notes += (
+            f"No column names found: the columns are called {example}. "
+            "Use --header if the first row names them.",
+        )
+    categories = {key.removeprefix("text "): stay[key].to_numpy() for key in rows.categories(stay)}
+    codes = [finding for finding in dropped if finding.kind == "few values"]
+    categories |= {
+        code.name: np.array([f"{x:.10g}" for x in X[:, code.column]], dtype=object) for code in codes
+    }
     left = [j for j in range(len(names)) if j not in {finding.column for finding in dropped}]
     if len(left) < len(names):
         if not left and all(finding.kind == "constant" for finding in findings):
@@ -242,7 +279,9 @@ def read_table(
         X,
         tuple(names[j] for j in left),
         shown,
-        None if choice.label is None else stay["label"].to_numpy(),
+        stay["label"].to_numpy() if "label" in stay.columns else None,
+        stay["id"].to_numpy() if "id" in stay.columns else None,
+        categories,
         len(known) - len(stay),
         stay["number"].to_numpy(),
         np.where(drop_missing, 0, rows.n_missing)[left],
@@ -264,32 +303,50 @@ class _Rows:
         Whether rows in which a number is missing are left out; otherwise they have NaN.
     na_values : sequence of str
         Of which numbers stand for a missing value.
+    strings : sequence of str
+        What is read as strings: keys of `ColumnChoice.strings`.
     """
 
-    def __init__(self, names: tuple[str, ...], drops: bool, na_values: Sequence[str]) -> None:
+    def __init__(
+        self, names: tuple[str, ...], drops: bool, na_values: Sequence[str], strings: Sequence[str]
+    ) -> None:
         self.names, self.drops = names, drops
         self.missing_numbers, _ = NumberParser().parse_list(na_values)
         self.n_missing = np.zeros(len(names), dtype=np.int64)
-        schema = {"file": pl.Int64, "label": pl.String, "is_complete": pl.Boolean}
+        self.many: set[str] = set()
+        schema = {"file": pl.Int64, "is_complete": pl.Boolean, **dict.fromkeys(strings, pl.String)}
         self.blocks = [pl.DataFrame(schema=schema)]
         self.first_incomplete = ""
 
     def read(self, file: int, content: Content, choice: ColumnChoice) -> Iterator[Array]:
         """Yield the rows of a file that stay, some at a time; the file is given by its position."""
-        positions = [*choice.columns, *([] if choice.label is None else [choice.label])]
+        positions = [*choice.columns, *choice.strings.values()]
         for frame, places in content.frames(positions):
             values = self._parse(content, frame[:, : len(self.names)], places)
             is_missing = np.isnan(values)
             is_complete: Array = np.count_nonzero(is_missing, axis=1) == 0
             self.n_missing += np.count_nonzero(is_missing, axis=0)
-            text = None if choice.label is None else frame.to_series(-1).cast(pl.String)
-            label = None if text is None else text.str.strip_suffix(".0").str.strip_chars().fill_null("")
-            known = {"file": file, "label": label, "is_complete": is_complete}
-            self.blocks.append(pl.DataFrame(known, self.blocks[0].schema))
+            texts = (
+                frame[:, len(self.names) :]
+                .cast(pl.String)
+                .with_columns(pl.all().str.strip_suffix(".0").str.strip_chars().fill_null(""))
+            )
+            texts.columns = [*choice.strings]
+            # Of text with many values, which may be long, nothing is kept.
+            texts_alone = [key for key in texts.columns if key.startswith("text ")]
+            self.many |= {key for key in texts_alone if texts[key].n_unique() > MAX_CATEGORIES}
+            nothing = {key: pl.lit(None, pl.String) for key in self.many}
+            known = pl.DataFrame({"file": np.full(len(values), file), "is_complete": is_complete})
+            self.blocks.append(known.hstack(texts.with_columns(**nothing).get_columns()))
             if not is_complete.all() and not self.first_incomplete:
                 place = places[int(np.argmin(is_complete))]
                 self.first_incomplete = f"{content.unit} {place:,} of {content.name}"
             yield values[is_complete] if self.drops else values
+
+    def categories(self, known: pl.DataFrame) -> list[str]:
+        """Return the keys of columns of text with several values, each in some rows."""
+        texts = [key for key in known.columns if key.startswith("text ") and key not in self.many]
+        return [key for key in texts if 1 < known[key].n_unique() <= MAX_CATEGORIES]
 
     def _parse(self, content: Content, frame: pl.DataFrame, places: Sequence[int]) -> Array:
         """Return the numbers of a frame, NaN where one is missing; refuse cells that are not numbers."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,9 @@ FRAME_SIZE = 2**22
 SAMPLE_ROWS = 1000
 MIN_NUMERIC = 0.9
 
+# Longer cells are no codes for missing values.
+LONGEST_CODE = 20
+
 ALL = "all"
 """In place of names: all columns."""
 AMBIGUOUS = "numbers that are written in an ambiguous way"
@@ -30,6 +34,10 @@ AMBIGUOUS = "numbers that are written in an ambiguous way"
 
 # A number as people write it: "1,5", "1.234,5", "12 000", "1'000.5".
 WRITTEN_NUMBER = r"^[+-]?(?:(?:\d{1,3}(?:[.,'\s_]\d{3})+|\d+)(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?$"
+# With a sign of a currency, a percent sign, or brackets for less than zero: "€1,200.50", "12%", "(1,200)".
+_CURRENCY = r"(?:[$€£¥₹]|USD|EUR|GBP|CHF|JPY)"
+_DECORATION = rf"{_CURRENCY}|[%\s]"
+DECORATED_NUMBER = rf"^[(]?[+-]?\s*{_CURRENCY}?\s*{WRITTEN_NUMBER[1:-1]}\s*(?:{_CURRENCY}|%)?\s*[)]?$"
 _TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*[ap]\.?m\.?)?(?:Z|\s*[+-]\d{2}:?\d{2})?"
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DAY = (
@@ -56,6 +64,13 @@ class TableInput:
         Cells that stand for a missing value, in addition to the usual ones.
     sheet : str or None
         The sheet of a workbook; None for the first with a table.
+    header : bool or None
+        Whether the first row has the names of the columns; None if its cells are to say so.
+    skip_rows : int
+        Lines, or rows of a sheet, at the top that are left out.
+    thousands : str or None
+        The thousands separator. Numbers may then have a currency or percent sign, or brackets for less than
+        zero.
     """
 
     name: str
@@ -63,6 +78,13 @@ class TableInput:
     encoding: str | None = None
     missing: frozenset[str] = frozenset()
     sheet: str | None = None
+    header: bool | None = None
+    skip_rows: int = 0
+    thousands: str | None = None
+
+    def parser(self) -> NumberParser:
+        """Return what reads its numbers."""
+        return NumberParser("," if self.thousands == "." else ".", self.missing, self.thousands)
 
 
 @dataclass(frozen=True)
@@ -100,10 +122,13 @@ class NumberParser:
         The decimal sign; None until a number shows one.
     missing : collection of str
         Cells that stand for a missing value, in addition to `MISSING_WORDS`.
+    thousands : str or None
+        As in `TableInput`.
     """
 
     decimal: str | None = "."
     missing: frozenset[str] = frozenset()
+    thousands: str | None = None
 
     def __call__(self, cells: pl.DataFrame) -> tuple[Array, Array]:
         """Return values, NaN where one is missing, and which cells are neither numbers nor missing.
@@ -138,6 +163,10 @@ class NumberParser:
         return values[:, 0], is_wrong[:, 0]
 
     def _cast(self, cells: pl.DataFrame) -> pl.DataFrame:
+        if self.thousands is not None:
+            plain = pl.col(pl.String).str.replace_all(_DECORATION, "")
+            plain = plain.str.replace_all(self.thousands, "", literal=True)
+            cells = cells.with_columns(plain.str.replace(r"^\((.*)\)$", "-$1"))
         if self.decimal == ",":
             dotted = pl.col(pl.String).str.replace_all(".", "x", literal=True)
             cells = cells.with_columns(dotted.str.replace_all(",", ".", literal=True))
@@ -146,7 +175,7 @@ class NumberParser:
     def count_signs(self, cells: pl.DataFrame, sign: str) -> int:
         """Return how many cells are numbers with this decimal sign."""
         has_sign = cells.select(pl.all().str.contains(sign, literal=True).fill_null(False)).to_numpy()
-        values, _ = NumberParser(sign, self.missing)(cells)
+        values, _ = NumberParser(sign, self.missing, self.thousands)(cells)
         return int(np.count_nonzero(has_sign & ~np.isnan(values)))
 
 
@@ -170,6 +199,8 @@ class Content:
         The delimiter with which the table is written again.
     mapped : ndarray or None
         The file itself as a memory map, if it holds a table of float64.
+    has_names : bool
+        Whether the columns have names of their own, or could not.
     """
 
     name: str
@@ -179,6 +210,7 @@ class Content:
     parse: NumberParser
     separator: str = ","
     mapped: Array | None = None
+    has_names: bool = True
 
 
 @contextmanager
@@ -207,7 +239,12 @@ def row_slices(n_rows: int, n_columns: int) -> Iterator[slice]:
 
 
 def describe_columns(
-    source: str, unit: str, places: Sequence[int], cells: pl.DataFrame, parse: NumberParser
+    source: str,
+    unit: str,
+    places: Sequence[int],
+    cells: pl.DataFrame,
+    parse: NumberParser,
+    header: bool | None = None,
 ) -> tuple[bool, tuple[Column, ...]]:
     """Return whether the first row is a header, and the columns.
 
@@ -220,18 +257,22 @@ def describe_columns(
     cells : DataFrame of str
         The first rows.
     parse : NumberParser
+    header : bool or None
+        Whether the first row is a header, if that is known.
     """
     top = [cell or "" for cell in cells.row(0)]
     is_text = parse(cells[:1])[1][0]
-    if len(cells) == 1 and is_text.any():
+    if len(cells) == 1 and (is_text.any() or header):
         raise TableError(f"{source} has a header and no rows below it: at least two are needed.")
-    start = 0 if len(cells) == 1 else 1
+    start = 0 if len(cells) == 1 or header is False else 1
     below = cells[start:].with_columns(pl.all().str.strip_chars())
     values, is_wrong = parse(below)
     n_wrong = np.count_nonzero(is_wrong, axis=0)
     n_present = np.count_nonzero(~np.isnan(values), axis=0) + n_wrong
     is_numeric = (n_present > 0) & (n_present - n_wrong >= MIN_NUMERIC * n_present)
-    has_header = bool(np.any(is_text[is_numeric] if is_numeric.any() else is_text))
+    has_header = header
+    if has_header is None:
+        has_header = bool(np.any(is_text[is_numeric] if is_numeric.any() else is_text))
     columns = []
     for i, cell in enumerate(top):
         name = (" ".join(cell.split()) or f"column {i + 1}") if has_header else f"x{i + 1}"
@@ -256,7 +297,7 @@ def _kind_of_text(present: pl.Series, wrong: pl.Series) -> str:
         return "dates"
     if present.is_in(["true", "false"]).all():
         return "true and false"
-    return AMBIGUOUS if wrong.str.contains(WRITTEN_NUMBER).all() else "text"
+    return AMBIGUOUS if wrong.str.contains(DECORATED_NUMBER).all() else "text"
 
 
 def cell_place(source: str, unit: str, place: int, name: str) -> str:
@@ -266,10 +307,18 @@ def cell_place(source: str, unit: str, place: int, name: str) -> str:
 
 def not_a_number(source: str, unit: str, place: int, name: str, cell: str, decimal: str | None) -> str:
     """Return the message on a cell that should be a number."""
-    remedy = "Correct the cell (leave it empty if the value is missing)"
-    if re.match(WRITTEN_NUMBER, cell.strip()):
-        sign = "comma, like the other numbers," if decimal == "," else "point"
-        remedy = f"Write it with a decimal {sign} and without thousands separators"
+    cell = cell.strip()
+    groups = re.search(r"\d([,.'\s_])\d{3}(?!\d)", cell)
+    if not re.match(DECORATED_NUMBER, cell):
+        missing = f", use --na-values {shlex.quote(cell)} if it stands for a missing value"
+        remedy = f"Correct the cell{missing if len(cell) <= LONGEST_CODE else ''}"
+    elif groups is None and re.match(WRITTEN_NUMBER, cell):
+        sign = "comma, like the other numbers" if decimal == "," else "point"
+        remedy = f"Write it with a decimal {sign}"
+    else:
+        sign = groups[1] if groups else "." if decimal == "," else ","
+        remedy = f"Use --thousands '{sign}'" if sign != "'" else 'Use --thousands "\'"'
+        remedy += " to read thousands separators, currency and percent signs"
     return (
         f"{cell_place(source, unit, place, name)}: {quote(cell)} is not a number. "
         f"{remedy}, or exclude the column with --columns."
@@ -281,10 +330,19 @@ def not_a_number(source: str, unit: str, place: int, name: str, cell: str, decim
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """The columns that are read, by their positions from zero, and those left out by default."""
+    """The columns that are read, by their positions from zero, and those left out by default.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        Columns of numbers.
+    strings : dict
+        Columns that are read as strings: the one of "label", of "id", and columns of text by their names.
+    skipped : tuple of int
+    """
 
     columns: tuple[int, ...]
-    label: int | None
+    strings: dict[str, int]
     skipped: tuple[int, ...] = ()
 
 
@@ -293,6 +351,7 @@ def choose_columns(
     columns: Sequence[str | int] | str | None,
     label_column: str | int | None,
     keep: Sequence[str | int] = (),
+    id_column: str | int | None = None,
 ) -> ColumnChoice:
     """Return which columns to read.
 
@@ -305,19 +364,24 @@ def choose_columns(
     label_column : str or int, optional
     keep : sequence of str or int, optional
         Columns that are read although they would be left out by default, or "all" for all of them.
+    id_column : str or int, optional
+        The column that names the rows.
     """
     table = content.columns
-    label = None if label_column is None else find_columns(content, label_column)[0]
+    asked = {"label": label_column, "id": id_column}
+    strings = {key: find_columns(content, each)[0] for key, each in asked.items() if each is not None}
     wanted = [each for each in keep if each != ALL] if columns is None else columns
     named = tuple(dict.fromkeys(find_columns(content, wanted)))
-    if label in named:
-        option = "--keep" if columns is None else "--columns"
-        raise TableError(f"Column {quote(table[label].name)} is the label column: remove it from {option}.")
+    for key, position in strings.items():
+        if position in named:
+            option = "--keep" if columns is None else "--columns"
+            name = quote(table[position].name)
+            raise TableError(f"Column {name} is the {key} column: remove it from {option}.")
     used = named
     skipped: tuple[int, ...] = ()
     if columns is None:
         kinds = ("numbers", "row numbers") if ALL in keep else ("numbers",)
-        others = [i for i in range(len(table)) if i != label]
+        others = [i for i in range(len(table)) if i not in strings.values()]
         used = tuple(i for i in others if i in named or table[i].kind in kinds)
         skipped = tuple(i for i in others if i not in used)
     for i in (*used, *skipped):
@@ -332,7 +396,8 @@ def choose_columns(
     names = [table[i].name for i in used]
     if len(set(names)) < len(names):
         raise _ambiguous(content, next(name for name in names if names.count(name) > 1))
-    return ColumnChoice(used, label, skipped)
+    texts = [i for i in skipped if table[i].kind in ("text", "true and false")]
+    return ColumnChoice(used, {f"text {table[i].name}": i for i in texts} | strings, skipped)
 
 
 def find_columns(content: Content, wanted: Sequence[str | int] | str | int) -> tuple[int, ...]:
@@ -384,5 +449,6 @@ def match_columns(first: Content, choice: ColumnChoice, other: Content, *, must_
             f"{join_list([quote(name) for name in differing])}. Give files with the same columns, or choose "
             "columns with --columns."
         )
-    label = None if choice.label is None else names[choice.label]
-    return choose_columns(other, [names[position] for position in choice.columns], label)
+    matched = choose_columns(other, [names[position] for position in choice.columns], None)
+    strings = {key: find_columns(other, names[position])[0] for key, position in choice.strings.items()}
+    return replace(matched, strings=strings)

@@ -21,7 +21,7 @@ is a column of few values in a table in which nearly all have few: there, they a
 # it holds codes, whatever its histogram is. Codes repeat MAX_VALUES times on average: in few rows,
 # measurements have few values.
 MAX_VALUES = 10
-# If at least this fraction of the columns have few values, they are the measurements.
+# If at least this fraction of the columns, and not one alone, have few values, they are the measurements.
 MOSTLY_FEW = 0.75
 # A column is constant, or a copy of another one up to its unit, up to this relative difference in every row.
 CONSTANT_DIFFERENCE = 1e-13
@@ -33,6 +33,9 @@ _NAME_OF_COUNTER = re.compile(
     r"|(?i:(.*[_ .-])?(id|ids|idx|index|uid|guid|key|row|rownum|row[_ ]?n(o|r|umber)|nr|no|number|serial))"
     r"|.*[a-z]I[Dd]"
 )
+
+# Common codes for missing values: -9, -99, 999, 9999.
+_NINES = re.compile(r"-?9+")
 
 # What is said after the name of a column of a kind, and after many.
 _PROBLEMS = {
@@ -88,7 +91,7 @@ def find_no_measurements(X: Array, names: Sequence[str]) -> tuple[ColumnFinding,
             if kind:
                 findings[j] = ColumnFinding(j, names[j], kind, _PROBLEMS[kind].format(n_values), n_values)
         few = [j for j, finding in findings.items() if finding.kind == "few values"]
-        if few and len(few) >= MOSTLY_FEW * (len(names) - len(findings) + len(few)):
+        if len(few) > 1 and len(few) >= MOSTLY_FEW * (len(names) - len(findings) + len(few)):
             findings |= {j: replace(findings[j], kind="rating") for j in few}
         others = [j for j in range(len(names)) if j not in findings or findings[j].kind == "rating"]
         for j, other in _similar_columns(sample, others).items():
@@ -211,6 +214,24 @@ def notes_on_findings(
             "kept, and clusters may follow single answers."
         )
     return tuple(notes), dropped
+
+
+def notes_on_codes(X: Array, names: Sequence[str]) -> tuple[str, ...]:
+    """Return sentences on numbers that may stand for missing values: nines, far from the other values."""
+    notes = []
+    sample = X[np.unique(np.linspace(0, len(X) - 1, min(SAMPLE_ROWS, len(X))).astype(np.int64))]
+    for j, name in enumerate(names):
+        values, times = np.unique(sample[~np.isnan(sample[:, j]), j], return_counts=True)
+        if len(values) < 3:
+            continue
+        for end, next_to_it, other_end in ((0, 1, -1), (-1, -2, 0)):
+            gap, spread = abs(values[end] - values[next_to_it]), abs(values[next_to_it] - values[other_end])
+            if times[end] > 1 and gap > spread and _NINES.fullmatch(f"{values[end]:.10g}"):
+                notes.append(
+                    f"Column {quote(name)} has the value {values[end]:.10g} more than once, far from its "
+                    f"other values: use --na-values {values[end]:.10g} if it stands for a missing value."
+                )
+    return tuple(notes)
 
 
 def _notes_on_dropped(kind: str, findings: Sequence[ColumnFinding]) -> list[str]:

@@ -138,15 +138,17 @@ def open_workbook(file: TableInput) -> Content:
         for name in cells.columns
     ).filter(is_filled)
     places = (np.flatnonzero(is_filled) + 1).tolist()
+    n_skipped = sum(place <= file.skip_rows for place in places)
+    cells, places = cells[n_skipped:], places[n_skipped:]
     if not places:
         raise TableError(f"{file.name}: the sheet {quote(sheet)} is empty. Give another with --sheet.")
-    parse = NumberParser(missing=file.missing)
-    has_header, columns = describe_columns(file.name, "row", places, cells[: SAMPLE_ROWS + 1], parse)
+    parse, sample = file.parser(), cells[: SAMPLE_ROWS + 1]
+    has_header, columns = describe_columns(file.name, "row", places, sample, parse, file.header)
 
     def frames(positions: Sequence[int]) -> Iterator[tuple[pl.DataFrame, Sequence[int]]]:
         yield cells[int(has_header) :].select(pl.nth(*positions)), places[int(has_header) :]
 
-    return Content(file.name, "row", columns, frames, parse)
+    return Content(file.name, "row", columns, frames, parse, has_names=has_header or file.header is False)
 
 
 def _load_sheet(book: Any, title: str, dtype: str, n_rows: int | None = None) -> pl.DataFrame:
@@ -197,18 +199,20 @@ _FOREIGN = {
 }
 
 
+READING = ("encoding", "na_values", "sheet", "header", "skip_rows", "thousands")
+"""The parameters of `read_table` that say what a file looks like: those of `open_table`."""
+
+
 @contextmanager
-def open_table(
-    source: Source, *, encoding: str | None = None, na_values: Sequence[str] = (), sheet: str | None = None
-) -> Iterator[Content]:
+def open_table(source: Source, *, na_values: Sequence[str] = (), **reading: Any) -> Iterator[Content]:
     """Open a source of any kind.
 
     Parameters
     ----------
     source : str or path
         A path, or "-" for standard input.
-    encoding, na_values, sheet
-        Parameters of `read_table`.
+    na_values, **reading
+        Parameters of `read_table`: `READING`.
     """
     name, path = source_name(source), Path(source)
     with ExitStack() as stack:
@@ -224,9 +228,9 @@ def open_table(
         if not head:
             raise TableError(f"{name} is empty: give a file with a table of numbers.")
         format = _recognise(name, path.suffix.lower(), head)
-        if sheet is not None and format != "xlsx":
+        if reading.get("sheet") is not None and format != "xlsx":
             raise TableError(f"{name} is not a workbook and has no sheets: omit --sheet.")
-        yield FORMATS[format].reader(TableInput(name, path, encoding, frozenset(na_values), sheet))
+        yield FORMATS[format].reader(TableInput(name, path, missing=frozenset(na_values), **reading))
 
 
 def source_name(source: Source) -> str:

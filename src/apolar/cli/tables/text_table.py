@@ -22,7 +22,6 @@ from apolar.cli.tables.columns import (
     WRITTEN_NUMBER,
     Column,
     Content,
-    NumberParser,
     TableInput,
     describe_columns,
     refuse_damage,
@@ -201,7 +200,7 @@ def _rate_delimiter(
 def open_text(file: TableInput) -> Content:
     """Return the content of a text file."""
     first, lines, others = _first_lines(file)
-    parse = NumberParser(missing=file.missing)
+    parse = file.parser()
     scores = {each: _rate_delimiter(lines, each, file.missing) for each in DELIMITERS}
     best = max(scores, key=scores.__getitem__)
     delimiter = best if any(scores[best]) else ","
@@ -214,22 +213,26 @@ def open_text(file: TableInput) -> Content:
             raise
     header, below = rows[0][1], [row for row in rows[1:] if not is_blank(row[1])]
     names = header
-    if below and parse.parse_list(header)[1].any():
+    if below and (file.header or parse.parse_list(header)[1].any()):
         names = _full_header(header, below)
     even = [row for row in below if len(row[1]) == len(names)]
     sample = _as_frame([names, *(cells for _, cells in even)])
-    if delimiter == ";":
+    if delimiter == ";" and file.thousands is None:
         commas, points = parse.count_signs(sample[1:], ","), parse.count_signs(sample[1:], ".")
         parse.decimal = "," if commas > points else "." if points else None
     columns: tuple[Column, ...] = ()
     if even or not below:
         places = [first, *(line for line, _ in even)]
-        has_header, columns = describe_columns(file.name, "line", places, sample, parse)
+        has_header, columns = describe_columns(file.name, "line", places, sample, parse, file.header)
     if len(names) > len(header) and all(column.kind != "numbers" for column in columns):
         columns = ()
-    if not columns:
+    ((width, _),) = Counter(len(cells) for _, cells in rows).most_common(1)
+    if not columns or (width != len(names) and 2 * len(even) < len(below)):
+        line, cells = next(row for row in below if len(row[1]) != len(header))
+        top = next(line for line, cells in rows if len(cells) == width)
+        hint = f"If the lines above line {top:,} are a title, use --skip-rows {top - 1}."
         raise _ragged_row_error(
-            file.name, *below[0], len(header), f"If line {first:,} is a title, remove it."
+            file.name, line, cells, len(header), hint if top > first else "Correct the line."
         )
     # Of a header that spans several lines, all are left out.
     n_skipped = (rows[1][0] if has_header else first) - 1
@@ -245,7 +248,8 @@ def open_text(file: TableInput) -> Content:
                 return
             yield frame.select(pl.nth(*positions)), range(line, line + len(frame))
 
-    return Content(file.name, "line", columns, frames, parse, delimiter or " ")
+    names_are_given = has_header or file.header is False
+    return Content(file.name, "line", columns, frames, parse, delimiter or " ", has_names=names_are_given)
 
 
 def _as_frame(rows: Sequence[Sequence[str]]) -> pl.DataFrame:
@@ -257,7 +261,7 @@ def _first_lines(file: TableInput) -> tuple[int, list[str], Iterator[str]]:
     """Return the number of the first line below comments and blank lines, the first lines, and the others."""
     lines = (line for _, text in read_blocks(file, size=csv.field_size_limit()) for line in text.split("\n"))
     for first, top in enumerate(lines, start=1):
-        if not top.startswith("#") and top.strip():
+        if first > file.skip_rows and not top.startswith("#") and top.strip():
             n_below = min(SAMPLE_ROWS, max(2, FRAME_SIZE // len(top)))
             return first, [top, *itertools.islice(lines, n_below)], lines
     raise TableError(f"{file.name} is empty: give a file with a table of numbers.")
