@@ -178,7 +178,7 @@ def not_worse_than_one_component(model, X, sample_weight):
 
 @np.errstate(all="ignore")
 def varies_too_little(X, reg_covar, has_prior):
-    """Return whether rows vary little beside `reg_covar`; or, with a prior, in fewer directions than columns."""
+    """Return whether rows vary little beside `reg_covar`, or, with a prior, not in all directions."""
     values = X.astype(float)
     deviations = np.nanstd(values, axis=0)
     if reg_covar > 1e15 * deviations.min() ** 2:
