@@ -157,7 +157,7 @@ def not_worse_than_one_component(model, X, sample_weight):
     has_prior = isinstance(model.prior, apolar.Prior) or (model.prior is not None and model.reg_covar is None)
     shares = np.ones(len(X)) if sample_weight is None else sample_weight / np.max(sample_weight)
     n_rows = min(model.n_samples_seen_, shares.sum() ** 2 / (shares**2).sum())
-    if n_rows <= model.n_features_in_:
+    if n_rows < model.n_features_in_ + 1:
         return  # no covariance is determined: floors of variances decide
     if varies_too_little(X, model.reg_covar or 0.0, has_prior):
         return  # what is added to the variances decides
