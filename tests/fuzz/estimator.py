@@ -159,8 +159,8 @@ def not_worse_than_one_component(model, X, sample_weight):
     n_rows = min(model.n_samples_seen_, shares.sum() ** 2 / (shares**2).sum())
     if n_rows < model.n_features_in_ + 1:
         return  # no covariance is determined: floors of variances decide
-    if varies_too_little(X, model.reg_covar or 0.0, has_prior):
-        return  # what is added to the variances decides
+    if varies_too_little(X, model.reg_covar or 0.0):
+        return  # floors of variances, or what is added to them, decide
     # Rows that differ in what is missing alone are not distinct.
     distinct = np.unique(np.where(np.abs(X.astype(float)) >= np.finfo(float).tiny, X, 0.0), axis=0)
     if has_prior and (len(distinct) < 10 or n_rows < 2 * model.n_parameters_):
@@ -177,11 +177,11 @@ def not_worse_than_one_component(model, X, sample_weight):
 
 
 @np.errstate(all="ignore")
-def varies_too_little(X, reg_covar, has_prior):
-    """Return whether rows vary little beside `reg_covar`, or, with a prior, not in all directions."""
+def varies_too_little(X, reg_covar):
+    """Return whether rows vary little beside `reg_covar`, or not in all directions, up to rounding."""
     values = X.astype(float)
-    deviations = np.nanstd(values, axis=0)
-    if reg_covar > 1e15 * deviations.min() ** 2:
+    means, deviations = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
+    if reg_covar > 1e15 * deviations.min() ** 2 or np.any(deviations < 1e-12 * np.abs(means)):
         return True
-    centred = np.nan_to_num((values - np.nanmean(values, axis=0)) / np.where(deviations > 0, deviations, 1))
-    return has_prior and np.linalg.matrix_rank(centred, tol=1e-9) < X.shape[1]
+    centred = np.nan_to_num((values - means) / np.where(deviations > 0, deviations, 1))
+    return np.linalg.matrix_rank(centred, tol=1e-9) < X.shape[1]
