@@ -34,10 +34,14 @@ DEFINED = $(shell sed -n 's/^\([A-Z_]*\) = /-D\1=/p' $(CONSTANTS))
 PYTHON_INCLUDE = $(shell $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))')
 ASAN = $(shell $(CC) -print-file-name=libasan.so 2> /dev/null)
 
-# Hostile inputs that `make fuzz` tries.
+# Hostile inputs that `make fuzz` tries: others in each run, which says its first seed.
 CASES ?= 10000
+# What `make mutants` changes, at most so long; another SEED changes other operations.
+MUTANTS ?= 100
+MINUTES ?= 60
+SEED ?= 0
 
-.PHONY: help setup demo test test-all test-slow test-oldest test-portable test-sanitized fuzz lint format bench docs reproduce clean
+.PHONY: help setup demo test test-all test-slow test-oldest test-portable test-sanitized fuzz mutants lint format bench docs reproduce clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 15
@@ -67,7 +71,7 @@ demo: $(VENV)/.base  ## Cluster a bundled table and write its report; learn from
 test: $(VENV)/.test  ## Run the tests that every change must pass, in a few minutes
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto --dist worksteal -m "not slow"
 
-test-slow: $(VENV)/.test  ## Run the tests on a cluster, in a browser, in other processes and in other projects
+test-slow: $(VENV)/.test  ## Run the tests on a cluster, under load, in a browser, in other processes and in other projects
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n auto --dist worksteal -m slow
 
 test-all: test test-slow test-portable test-sanitized test-oldest fuzz  ## Run everything: before a release
@@ -115,6 +119,9 @@ bench: $(VENV)/.bench  ## Measure the figures beside other libraries, into bench
 
 fuzz: $(VENV)/.test  ## Try 10,000 hostile inputs: CASES=100000 for more
 	$(ONE_THREAD) PYTHONPATH=tests $(BIN)/python -m fuzz --cases $(CASES)
+
+mutants: $(VENV)/.test  ## Change 100 operations of the source, one at a time, and count those that a test notices
+	PYTHONPATH=tests $(BIN)/python -m mutants --mutants $(MUTANTS) --minutes $(MINUTES) --seed $(SEED)
 
 docs: $(VENV)/.docs  ## Execute the examples and build the documentation into docs/_build/html
 	$(ONE_THREAD) $(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html

@@ -3,11 +3,13 @@
 All else about the package is in pyproject.toml.
 """
 
+import json
 import os
 import runpy
 import sys
 import sysconfig
 from glob import glob
+from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
@@ -42,6 +44,17 @@ class Wheel(bdist_wheel):
             self.distribution.ext_modules = []
             self.py_limited_api, self.root_is_pure = False, True
         super().run()
+
+    def egg2dist(self, egginfo_path: str, distinfo_path: str) -> None:
+        """Write the metadata, and beside it what the package is made of and needs."""
+        super().egg2dist(egginfo_path, distinfo_path)
+        package, metadata = self.distribution, self.distribution.metadata
+        needs = package.install_requires, package.extras_require
+        described = metadata.get_name(), metadata.get_version(), metadata.license_expression
+        bill = runpy.run_path("sbom.py")["bill_of_materials"](*described, *needs)
+        folder = Path(distinfo_path, "sboms")
+        folder.mkdir()
+        (folder / "apolar.cdx.json").write_text(json.dumps(bill, indent=1), encoding="utf-8")
 
 
 setup(

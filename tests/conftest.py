@@ -16,6 +16,7 @@ SLOW = (
     "data/test_disk.py::test_memory_stays_bounded",
     "decomposition/test_rank_search.py::test_noise_alone_has_no_rank",
     "decomposition/test_rank_search.py::test_the_rank_of_a_large_tensor_under_heavy_noise",
+    "load/",
     "cli/test_predict.py::test_a_full_standard_output",
     "cli/test_terminal.py::test_a_standard_output_that_is_closed",
     "cli/test_terminal.py::test_letters_that_a_terminal_cannot_show_are_replaced",

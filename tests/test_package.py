@@ -42,6 +42,37 @@ def test_the_oldest_versions_are_those_that_are_allowed():
         assert [Version(pins[requirement.name.lower()])] == [Version(bound) for bound in bounds], text
 
 
+@pytest.mark.skipif(not (ROOT / ".github").is_dir(), reason="a source distribution has no workflows")
+def test_what_builds_a_release_is_pinned_by_content():
+    workflows = "".join(path.read_text() for path in (ROOT / ".github/workflows").glob("*.yml"))
+    used = re.findall(r"uses: (\S+)", workflows)
+    assert used
+    assert [action for action in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action)] == []
+    tools = (ROOT / ".github/build-tools.txt").read_text().splitlines()
+    pin = r"[\w-]+==[\w.]+( ; os_name == \"nt\")? --hash=sha256:[0-9a-f]{64}"
+    assert [line for line in tools if not re.fullmatch(f"#.*|{pin}", line)] == []
+
+
+def test_the_bill_of_materials_lists_all_that_is_needed():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    bill_of_materials = runpy.run_path(str(ROOT / "sbom.py"))["bill_of_materials"]
+    extras = project["optional-dependencies"]
+    bill = bill_of_materials("apolar", "1.2", project["license"], project["dependencies"], extras)
+    assert bill["metadata"]["component"]["purl"] == "pkg:pypi/apolar@1.2"
+    listed = {
+        (part["name"], part["scope"], *(each["value"] for each in part["properties"]))
+        for part in bill["components"]
+    }
+    needed = {(Requirement(text), "required") for text in project["dependencies"]}
+    needed |= {(Requirement(text), "optional", extra) for extra, texts in extras.items() for text in texts}
+    texts = {(one.name, scope, *extra) for one, scope, *extra in needed}
+    assert {(name, scope, *extra) for name, scope, _, *extra in listed} == texts
+    assert ("numpy", "required", ">=2.0,<3") in listed
+    references = [part["bom-ref"] for part in bill["components"]]
+    assert bill["dependencies"][0]["dependsOn"] == references
+    assert len(set(references)) == len(references)
+
+
 def test_the_command_line_starts_without_the_numerical_libraries():
     code = "import sys, apolar.cli; sys.exit('numpy' in sys.modules or 'scipy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -3,9 +3,6 @@
 
 #include "sharing.h"
 
-/* Sweeps of rotations from each of two starts, before the better one is chosen. */
-#define FIRST_SWEEPS 10
-
 typedef struct {
   const Sharing *sharing;
   const double *scatter, *divisors;

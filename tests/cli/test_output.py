@@ -9,10 +9,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 import apolar
-from cli.commands import names_in, refuse, run, succeed
+from cli.commands import names_in, refuse, rows_of, run, succeed
 
 
 def contents(folder):
@@ -100,6 +101,57 @@ def test_names_that_are_not_utf8(flowers, tmp_path, monkeypatch):
     page = (out / "report.html").read_text(encoding="utf-8")
     assert r"s\udcff.csv" in page
     assert r"o_\udcff" in page
+
+
+HOSTILE = {
+    "=cmd|'/c calc'!A1": "'=cmd|'/c calc'!A1",
+    "@SUM(1+1)": "'@SUM(1+1)",
+    "+1+1": "'+1+1",
+    "-2+3": "'-2+3",
+    "\tcmd": "'\tcmd",
+    "\x1b[31mred": r"\x1b[31mred",
+    "=\x07": r"'=\x07",
+    # What is no formula stays as it is.
+    "a=1": "a=1",
+    "-": "-",
+    "-1,5": "-1,5",
+    "+3.5e-7": "+3.5e-7",
+    "two\nlines": "two\nlines",
+}
+
+
+def fit_hostile(folder, kind):
+    """Fit a table with hostile cells, whose last row is an outlier; return the folder of the results."""
+    rng = np.random.default_rng(0)
+    cells = list(HOSTILE) * 5
+    X = rng.standard_normal((60, 2))
+    X[-1] = 60
+    columns = {"=1+1": X[:, 0], "@b": X[:, 1], "\x1b[1mc": cells}
+    frame = pl.DataFrame(columns)
+    path = folder / f"=1+1.{kind}"
+    if kind == "csv":
+        frame.write_csv(path)
+    else:
+        frame.with_columns(pl.last().cast(pl.Categorical)).write_parquet(path)
+    options = ("-k", 1, "--append", "--outliers", "--no-report", "-o", folder / "o")
+    succeed("fit", path, path, *options)
+    return folder / "o"
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_cells_and_names_are_harmless_in_spreadsheets_and_terminals(tmp_path, kind, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = fit_hostile(Path(), kind)
+    table = rows_of(out / "table.csv")
+    assert list(table[0])[:3] == ["'=1+1", "'@b", r"\x1b[1mc"]
+    assert [row[r"\x1b[1mc"] for row in table] == list(HOSTILE.values()) * 10
+    assert any(row["'=1+1"].startswith("-") for row in table), "numbers below zero stay numbers"
+    outliers = rows_of(out / "outliers.csv")
+    assert outliers
+    assert list(outliers[0])[-2:] == ["'=1+1", "'@b"]
+    assert {row["file"] for row in rows_of(out / "labels.csv")} == {f"'=1+1.{kind}"}
+    for path in out.glob("*.csv"):
+        assert b"\x1b" not in path.read_bytes()
 
 
 def test_control_c_in_a_real_process(tmp_path):

@@ -230,3 +230,22 @@ def test_a_column_far_from_zero_keeps_its_digits_beside_wide_ones():
     for has_covariance in (False, True):
         moments = row_moments(open_rows(far), has_covariance=has_covariance)
         np.testing.assert_allclose(moments.variances, np.diag(expected), rtol=1e-9)
+
+
+class Unsteady:
+    """An iterable of chunks that has other rows from some pass on."""
+
+    def __init__(self, first, later, n_first):
+        self.first, self.later, self.n_first = first, later, n_first
+
+    def __iter__(self):
+        self.n_first -= 1
+        return iter(np.array_split(X[: self.first if self.n_first >= 0 else self.later], 7))
+
+
+@pytest.mark.parametrize("n_first", [5, 6, 8])
+@pytest.mark.parametrize(("later", "said"), [(5000, "5000"), (6000, "more")])
+def test_an_iterable_that_yields_other_rows_later_is_refused(n_first, later, said):
+    first = 11_000 - later
+    with pytest.raises(ValueError, match=f"X had {first} rows in one pass .* and {said} in a later one"):
+        apolar.GaussianMixture(3, random_state=0).fit(Unsteady(first, later, n_first))

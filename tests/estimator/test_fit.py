@@ -245,3 +245,11 @@ def test_components_are_in_canonical_order_whatever_the_seed():
     ]
     for means in fits[1:]:
         np.testing.assert_allclose(means, fits[0], atol=0.01)
+
+
+@pytest.mark.filterwarnings("ignore::apolar.exceptions.FewRowsWarning")
+@pytest.mark.parametrize("weight", [1.0, 2.0])
+def test_the_bound_of_one_row_is_its_score(weight):
+    X, weights = np.array([[1.0, 0, 1], [3, 1, 2]]), np.array([0, weight])
+    model = apolar.GaussianMixture(1, covariance_type="diag", reg_covar=1e-6).fit(X, sample_weight=weights)
+    assert model.lower_bound_ == pytest.approx(model.score(X[1:]), rel=1e-12)

@@ -306,3 +306,15 @@ def test_nothing_to_learn_from_is_refused():
 def test_a_pipeline():
     model = make_pipeline(MixtureImputer(3, random_state=0), LogisticRegression(max_iter=1000))
     assert model.fit(INCOMPLETE, IRIS.target).score(INCOMPLETE, IRIS.target) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore::apolar.ApolarWarning")
+@pytest.mark.parametrize("name", ["full", "diag", "spherical", "tied_diag"])
+def test_values_that_are_missing_only_in_a_row_far_from_all_others(name):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 2)) + 5 * rng.integers(0, 2, (200, 1))
+    X[7] = [1e9, np.nan]
+    model = GaussianMixture(2, covariance_type=name, random_state=0).fit(X)
+    assert np.isfinite(model.lower_bound_)
+    assert np.count_nonzero(model.predict(X) == model.predict(X)[7]) == 1
+    assert np.all(np.isfinite(model.impute(X)))

@@ -1,10 +1,12 @@
 """Hostile inputs by the thousand: `python -m fuzz --cases 10000`, with `tests` on the path.
 
 Each case is a seed; what fails is printed with its seed, and `--target NAME --seed N` runs that case alone.
+Every run has other seeds, of which it prints the first: `--first` repeats a run.
 """
 
 import argparse
 import collections
+import secrets
 import sys
 
 from fuzz.outcomes import TARGETS, outcome, run_case
@@ -14,7 +16,7 @@ def main():
     """Run the cases that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=1000, help="cases in all, shared out among the targets")
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--first", type=int, default=secrets.randbelow(2**40), help="the first seed")
     parser.add_argument("--target", choices=sorted(TARGETS), action="append", help="only these")
     parser.add_argument("--seed", type=int, help="only this seed, with what it says")
     options = parser.parse_args()
@@ -25,6 +27,7 @@ def main():
         return 0
     n_each = -(-options.cases // len(targets))
     failures = collections.Counter()
+    print(f"first seed {options.first}", flush=True)
     for target in targets:
         slowest = 0.0
         for seed in range(options.first, options.first + n_each):

@@ -157,8 +157,10 @@ def not_worse_than_one_component(model, X, sample_weight):
     has_prior = isinstance(model.prior, apolar.Prior) or (model.prior is not None and model.reg_covar is None)
     shares = np.ones(len(X)) if sample_weight is None else sample_weight / np.max(sample_weight)
     n_rows = min(model.n_samples_seen_, shares.sum() ** 2 / (shares**2).sum())
-    if n_rows <= model.n_features_in_:
+    if n_rows < model.n_features_in_ + 1:
         return  # no covariance is determined: floors of variances decide
+    if varies_too_little(X, model.reg_covar or 0.0):
+        return  # floors of variances, or what is added to them, decide
     # Rows that differ in what is missing alone are not distinct.
     distinct = np.unique(np.where(np.abs(X.astype(float)) >= np.finfo(float).tiny, X, 0.0), axis=0)
     if has_prior and (len(distinct) < 10 or n_rows < 2 * model.n_parameters_):
@@ -172,3 +174,14 @@ def not_worse_than_one_component(model, X, sample_weight):
         # The prior is for each component: it may take half a nat for each parameter.
         slack += 0.5 * model.n_parameters_ / model.n_samples_seen_
     assert model.lower_bound_ >= alone - slack, f"one component is better: {model.lower_bound_} < {alone}"
+
+
+@np.errstate(all="ignore")
+def varies_too_little(X, reg_covar):
+    """Return whether rows vary little beside `reg_covar`, or not in all directions, up to rounding."""
+    values = X.astype(float)
+    means, deviations = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
+    if reg_covar > 1e15 * deviations.min() ** 2 or np.any(deviations < 1e-12 * np.abs(means)):
+        return True
+    centred = np.nan_to_num((values - means) / np.where(deviations > 0, deviations, 1))
+    return np.linalg.matrix_rank(centred, tol=1e-9) < X.shape[1]

@@ -128,6 +128,20 @@ def test_units_that_differ_by_orders_of_magnitude(name):
         assert_same(*([complete_objective(family, stats, each, Prior())] for each in (first, second)), 1e-10)
 
 
+@pytest.mark.parametrize("name", ["EVE", "VVE"])
+@pytest.mark.parametrize("seed", range(5))
+def test_common_axes_of_covariances_that_share_none(name, seed):
+    # A few sweeps from there, or from the better of two starts, end on the way: both ways are the same.
+    rng = np.random.default_rng(seed)
+    half = rng.standard_normal((4, 5, 12))
+    parts = WhitenedParameters(
+        rng.dirichlet(np.ones(4)), rng.standard_normal((4, 5)), half @ np.swapaxes(half, -1, -2) / 12
+    )
+    stats = FAMILIES["full"].moments(parts) * 200
+    for near in (None, parts):
+        assert_both(lambda near=near: ARRAYS(FAMILIES[name].m_step(stats, None, near)))
+
+
 @pytest.mark.parametrize("name", FAMILY_NAMES)
 @pytest.mark.parametrize("prior", [None, Prior()], ids=["no prior", "prior"])
 def test_a_component_of_one_row(name, prior):

@@ -26,8 +26,10 @@ VOLUME_ROUNDS = 500
 VOLUME_TOLERANCE = 1e-13
 NEAR_ROUNDS = 5
 
-# Sweeps of rotations to common axes, and those from axes that are near.
+# Sweeps of rotations to common axes; those from each of two starts, before the better one goes on; and those
+# from axes that are near.
 SWEEPS = 200
+FIRST_SWEEPS = 10
 NEAR_SWEEPS = 2
 # The sine of an angle that counts as zero, and the contrast of the variances in a plane, relative to the
 # scatter: without any, a rotation would gain nothing, and never end.

@@ -29,6 +29,7 @@ from apolar.cli.output import (
     Output,
     appended_text,
     check_rereadable,
+    csv_text,
     label_frames,
     label_lines,
     outlier_text,
@@ -366,7 +367,7 @@ def select(
     rows = [_as_cells(row) for row in selection.table]
     if output is not None:
         with Output(output, reads=data) as files:
-            files.add_lines("selection.csv", [pl.DataFrame(rows, infer_schema_length=None).write_csv()])
+            files.add_lines("selection.csv", csv_text([pl.DataFrame(rows, infer_schema_length=None)]))
     if as_json:
         best = {"covariance": selection.best.covariance_type, "components": selection.best.n_components}
         answer = {"best": best, "criterion": criterion, "reason": selection.reason, "table": rows}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import BadInput, count_noun, join_list
+from apolar.cli.console import BadInput, count_noun, escape, join_list
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 WRITTEN = "apolar.written"
 # Decimals of a probability in a file.
 DECIMALS = 6
+# A spreadsheet takes text that begins so for a formula, but numbers and single signs.
+_FORMULA = r"\A[=+\-@\t\r＝＋－＠]"  # noqa: RUF001
+_NO_FORMULA = re.compile(r"[+-]?(\d[\d., ]*|\.\d+|inf(inity)?|nan)?(e[+-]?\d+)?%?", re.IGNORECASE)
+# What steers a terminal, but line ends and tabs.
+_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 
 # At the end of a page, so that it is known as one of ours.
 PAGE_MARK = "<!-- written by apolar fit -->\n"
@@ -241,14 +246,32 @@ def label_lines(frames: Iterable[pl.DataFrame]) -> Iterator[str]:
 def csv_text(
     frames: Iterable[pl.DataFrame], names: Sequence[str] | None = None, **style: Any
 ) -> Iterator[str]:
-    """Yield frames as CSV with one header: names that may be repeated, or those of the frames."""
+    """Yield frames as CSV with one header: names that may be repeated, or those of the frames.
+
+    Names and cells of text are harmless in spreadsheets and terminals.
+    """
     import polars as pl
+    from polars import selectors
 
     for i, frame in enumerate(frames):
         if i == 0:
-            header = pl.DataFrame({f"{j}": [name] for j, name in enumerate(names or frame.columns)})
+            header = pl.DataFrame({f"{j}": [harmless(name)] for j, name in enumerate(names or frame.columns)})
             yield header.write_csv(include_header=False, **style)
-        yield frame.write_csv(include_header=False, **style)
+        # Most columns have nothing to change, which costs one search in each.
+        texts = frame.select(selectors.string(include_categorical=True).cast(pl.String))
+        risky = [column for column in texts if column.str.contains(f"{_FORMULA}|{_CONTROL}").any()]
+        changed = [column.map_elements(harmless, pl.String) for column in risky]
+        yield frame.with_columns(changed).write_csv(include_header=False, **style)
+
+
+def harmless(text: str) -> str:
+    """Return text that no spreadsheet calculates, after an apostrophe, with control characters written out.
+
+    >>> harmless("=1+1"), harmless("-1.5"), harmless("a\\x1b[31m")
+    ("'=1+1", '-1.5', 'a\\\\x1b[31m')
+    """
+    text = re.sub(_CONTROL, lambda found: escape(found[0]), text)
+    return f"'{text}" if re.match(_FORMULA, text) and not _NO_FORMULA.fullmatch(text) else text
 
 
 # --- the table with its labels --------------------------------------------------------------------

@@ -248,11 +248,12 @@ class Partitions:
             call_on_partition, function=function, n_features=self.n_features, names=self.names
         )
         task = dask.delayed(call, pure=False, traverse=False)
-        first_rows: list[Any] = [None] * len(self.parts)
+        places: list[Any] = [None] * len(self.parts)
         if self.lengths is not None:
-            first_rows = (np.cumsum(self.lengths) - self.lengths).tolist()
+            ends = np.cumsum(self.lengths)
+            places = list(map(range, (ends - self.lengths).tolist(), ends.tolist()))
         return [
-            task(self.parts[i], i, first_rows[i], *arguments)
+            task(self.parts[i], i, places[i], *arguments)
             for i, *arguments in calls or [(i,) for i in range(len(self.parts))]
         ]
 
@@ -339,7 +340,7 @@ def _known_lengths(X: Any) -> IndexArray | None:
 def call_on_partition(
     part: Any,
     index: int,
-    first_row: int | None,
+    place: range | None,
     *arguments: Any,
     function: Callable[..., Any],
     n_features: int,
@@ -352,8 +353,8 @@ def call_on_partition(
     part : array or dataframe, or a pair of one and its weights
     index : int
         The number of the partition, for messages.
-    first_row : int or None
-        The index of its first row; None if it is not known.
+    place : range or None
+        The indices of its rows; None if they are not known.
     *arguments
         Of the function, after the rows.
     function : callable
@@ -372,18 +373,32 @@ def call_on_partition(
                 f"The blocks of X are of {library}: a cluster works with those of NumPy. Pass "
                 "X.map_blocks(numpy.asarray)."
             )
-        rows = ArrayRows(rows.values, first_row=first_row or 0)
+        if place is not None and rows.n_rows != len(place):
+            raise ValueError(
+                f"Partition {index} of X has {rows.n_rows} rows where its chunks say {len(place)}: give "
+                "dask.array.from_delayed the true shape, or nan and then call X.compute_chunk_sizes()."
+            )
+        rows = ArrayRows(_aligned(rows.values), first_row=0 if place is None else place.start)
         if weights is not None and np.shape(weights) != (rows.n_rows,):
             raise ValueError(
                 f"Partition {index} has {rows.n_rows} rows, and its sample_weight is of shape "
                 f"{np.shape(weights)}: give X and sample_weight the same partitions."
             )
-        return function(rows if weights is None else rows.with_weights(weights), *arguments)
+        return function(rows if weights is None else rows.with_weights(_aligned(weights)), *arguments)
     except RowError as error:
-        if first_row is not None:
+        if place is not None:
             raise
         # The number of rows in the partitions before this one is not known.
         raise ValueError(f"{error} Rows are counted from the first of partition {index}.") from error
+
+
+def _aligned(values: Any) -> Any:
+    """Return an array of NumPy that begins at a multiple of the size of a number; others as they are.
+
+    What a cluster sends begins at any byte, and NumPy adds such numbers in other parts: which worker has a
+    partition would decide the last digits.
+    """
+    return np.require(values, requirements="A") if isinstance(values, np.ndarray) else values
 
 
 def _results_in(rows: Rows, function: RowFunction, size: RowsPerChunk, *, adds: bool) -> Any:

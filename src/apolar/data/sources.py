@@ -304,6 +304,8 @@ class ChunkRows(Rows):
         # Chunks that were taken from the iterator before its rows are read for good.
         self._buffered = [first_chunk]
         self._is_past_first_block = False
+        # Known when all rows have been read once.
+        self._n_rows: int | None = None
         self._first = _open_chunk(first_chunk)
         self.row_size, self.names = self._first.row_size, self._first.names
         self.n_features, self.device_template = self._first.n_features, self._first.device_template
@@ -318,8 +320,22 @@ class ChunkRows(Rows):
             self._check_chunk(index, rows)
             for values, weights in rows.read(size):
                 n_rows += values.shape[0]
+                self._check_length(n_rows, is_least=True)
                 yield (_copy(values), _copy(weights)) if copies else (values, weights)
                 self._is_past_first_block = True
+        self._check_length(n_rows)
+        self._n_rows = n_rows
+
+    def _check_length(self, n_rows: int, *, is_least: bool = False) -> None:
+        """Raise ValueError if a pass has another number of rows, or more, than an earlier one."""
+        if self._n_rows is None or n_rows == self._n_rows or (is_least and n_rows < self._n_rows):
+            return
+        later = "more" if is_least else n_rows
+        raise ValueError(
+            f"X had {self._n_rows} rows in one pass over its chunks and {later} in a later one: an iterable "
+            "must yield the same rows each time. Pass a list of chunks, or an object whose __iter__ starts "
+            "again from the first."
+        )
 
     def with_weights(self, sample_weight: Any) -> Rows:  # noqa: ARG002
         """Raise ValueError: the number of rows is not known."""

@@ -211,9 +211,11 @@ class LeftOut:
         if family.n_axes == 2:
             by_all = 1 + each(self.added.diagonal) * (by_diagonal - 1)
         own = pulled * (counts / (counts - pulled))
-        common_slope = (own if is_one else moved) * by_all / (held * widened)
-        slope = common_slope if is_one else common_slope + own * by_own / (held * widened)
-        pieces = (own + moved) / (held * widened * slope)
+        of_common = (own if is_one else moved) * by_all
+        of_slope = of_common if is_one else of_common + own * by_own
+        # A weight may vanish beside that of all rows.
+        pieces = (own + moved) / xp.clip(of_slope, min=MIN_WEIGHT)
+        common_slope, slope = of_common / (held * widened), of_slope / (held * widened)
         constant = xp.log((kept + of_weights) * all_rows / ((counts + of_weights) * (all_rows - removed)))
         constant = constant + xp.log((1 - removed / of_components) / (1 - removed / total))
         constant = constant - 0.5 * n_observed * xp.log(factor)

@@ -145,7 +145,9 @@ def _noise_share(log_densities: Array, weights: Array | None) -> float:
     share, density = 0.5, 1 / float(np.quantile(volumes, 0.1))
     for _ in range(SETTINGS.sample_passes):
         prior = max(share, MIN_WEIGHT)
-        log_odds = np.log(prior / (1 - prior)) + k * (np.log(prior / density) - (prior - density) * volumes)
+        # Of ratios, the logarithms: they may leave the range of numbers themselves.
+        each = math.log(prior) - math.log(density) - (prior - density) * volumes
+        log_odds = math.log(prior) - math.log1p(-prior) + k * each
         noise = row_weights * expit(log_odds)
         before, share = share, min(float(noise.sum() / row_weights.sum()), SETTINGS.max_share)
         if math.isclose(share, before, rel_tol=1e-3):

@@ -277,7 +277,7 @@ class AlignedBlock(IncompleteBlock):
         # The part of a column in the logit, but for what is linear in the statistics of its value.
         precisions = -2 * quadratics
         of_errors = quadratics * self.errors
-        constants = 0.5 * (np.log(precisions) - LOG_2PI - linear**2 / precisions) + of_errors
+        constants = 0.5 * (np.log(precisions) - LOG_2PI - linear * (linear / precisions)) + of_errors
         of_all = natural[..., :1] + of_errors.sum(axis=-1, keepdims=True)
         of_missing = (np.log(self.units) - constants)[..., self.incomplete]
         return np.concatenate([of_all, linear, of_missing, quadratics, np.zeros_like(of_missing)], axis=-1)
@@ -328,7 +328,7 @@ class AlignedBlock(IncompleteBlock):
     def peaks(self, natural: Array) -> tuple[Array, Array]:
         """Return the largest logits of rows with the same missing values, and how many are observed."""
         linear, quadratics = self._parts(natural)
-        each = -0.25 * linear**2 / quadratics
+        each = -0.25 * linear * (linear / quadratics)
         columns = slice(1 + self.n_features, 1 + self.n_features + len(self.incomplete))
         of_missing = self._expand(natural)[:, columns]
         peaks = natural[:, :1] + each.sum(axis=1, keepdims=True)

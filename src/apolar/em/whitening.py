@@ -207,6 +207,8 @@ def scale_of(rows: Rows, family: Family, n_threads: int = 1) -> tuple[RowMoments
     far_rows = find_far_rows(rows, scale)
     if len(far_rows):
         rows = without_rows(rows, far_rows)
+        # Also if values are missing in the far rows only: these are still to be completed.
+        has_covariance = has_covariance or scale.counts is not None
         others = row_moments(rows, n_threads, has_covariance=has_covariance, allows_missing=True)
         scale = replace(scale, mean=others.mean, variances=others.variances, covariance=others.covariance)
     return scale, far_rows

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -39,6 +40,18 @@ __all__ = ["NOISE_LABEL", "FittedState"]
 NOISE_LABEL = -1
 """The label of rows of noise, as in HDBSCAN."""
 _ARRAYS = ("weights", "means", "covariances", "dof")
+
+
+@contextmanager
+def _singular_in_words() -> Iterator[None]:
+    """Turn the error of a covariance that is not positive definite into what the user can do."""
+    try:
+        yield
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            "In the units of the data, a covariance is singular up to rounding: leave out columns that "
+            "hardly vary or nearly repeat others, or regularise the covariances more."
+        ) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,13 +199,8 @@ class FittedState:
                 "EM ended in parameters that are not finite: components vary by less than rounding errors. "
                 "Ask for fewer components, or use the default prior."
             )
-        try:
+        with _singular_in_words():
             whiteners = kind.whiteners(parameters.covariances)
-        except np.linalg.LinAlgError:
-            raise ValueError(
-                "In the units of the data, a covariance is singular up to rounding: leave out columns that "
-                "hardly vary or nearly repeat others, or regularise the covariances more."
-            ) from None
         double = {
             "weights_": parameters.weights,
             "means_": parameters.means,
@@ -218,7 +226,8 @@ class FittedState:
     @functools.cached_property
     def whitened(self) -> tuple[Whitening, WhitenedParameters]:
         """The whitening around the mixture, and the mixture in its coordinates."""
-        return mixture_around(self.parameters, self.family)
+        with _singular_in_words():
+            return mixture_around(self.parameters, self.family)
 
     @functools.cached_property
     def natural(self) -> Array:
@@ -347,17 +356,17 @@ class FittedState:
 
     def with_likelihood(self, rows: Rows, prior: Prior | None, n_threads: int) -> FittedState:
         """Return the state with the likelihood of the rows of the fit, and that of rows left out."""
-        if not (self.n_samples_seen or 0.0) > 1:
-            return self
         each = self.left_out(prior)
         blocks = replace(self.blocks, n_fused=0, n_working=8 * len(self.natural))
         with one_blas_thread():
             seen, without, squares, weight = map(float, blocks.reduce(rows, each.sums, n_threads))
         offset = self.whitened[0].log_det
+        known = replace(self, lower_bound=seen / weight + offset)
+        if not (self.n_samples_seen or 0.0) > 1:
+            return known
         spread = max(squares / weight - (without / weight) ** 2, 0.0)
         return replace(
-            self,
-            lower_bound=seen / weight + offset,
+            known,
             loo=without + weight * offset,
             loo_standard_error=float(np.sqrt(weight * spread)),
         )

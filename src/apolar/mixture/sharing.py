@@ -25,6 +25,7 @@ from apolar._core import compiled
 from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.compiled import joint_rotation, rotate_planes
 from apolar._core.constants import (
+    FIRST_SWEEPS,
     MIN_CONTRAST,
     MIN_SCATTER,
     MIN_SINE,
@@ -95,15 +96,11 @@ def rotated_variances(family: Family, scatter: Array, divisor: Array, near: Arra
         variances = np.empty(scatter.shape[:-1])
         for i in np.ndindex(*scatter.shape[:-3]):
             if near is None:
-                traces = np.maximum(np.trace(inside[i], axis1=-2, axis2=-1), MIN_WEIGHT)
-                means = inside[i].sum(axis=0), (inside[i] / traces[:, None, None]).sum(axis=0)
-                starts, n_sweeps = [np.linalg.eigh(mean)[1] for mean in means], SWEEPS
+                axes[i][0], variances[i] = _common_axes(family, inside[i], divisor[i])
             else:
-                starts, n_sweeps = [axes_of(family, near[i])[0][0]], NEAR_SWEEPS
-            ends = [_rotate(family, inside[i], divisor[i], start, n_sweeps) for start in starts]
-            # Where the variances are the best for the axes, the objective is minus this, up to a constant.
-            costs = [float(divisor[i] @ np.log(of_end).sum(axis=-1)) for _, of_end in ends]
-            axes[i][0], variances[i] = ends[int(np.argmin(costs))]
+                # Covariances of the family are diagonal along their axes, where the objective is largest.
+                start, _ = _common_axes(family, family.in_units(near[i]), np.ones_like(divisor[i]))
+                axes[i][0], variances[i] = _rotate(family, inside[i], divisor[i], start, NEAR_SWEEPS)
     factors = family.from_units(axes * np.sqrt(variances)[..., None, :])
     return factors @ np.swapaxes(factors, -1, -2)
 
@@ -115,6 +112,21 @@ def _variances_along(family: Family, values: Array, divisor: Array) -> Array:
         pooled = above_zero(np.maximum(values, 0.0).sum(axis=-2, keepdims=True))
         return np.broadcast_to(pooled / divisor.sum(axis=-1)[..., None, None], values.shape)
     return aligned.covariances_maximising(values, divisor)
+
+
+def _common_axes(family: Family, scatter: Array, divisor: Array) -> tuple[Array, Array]:
+    """Return the axes of one mixture, and the variances along them, from the better of two starts."""
+    traces = np.maximum(np.trace(scatter, axis1=-2, axis2=-1), MIN_WEIGHT)
+    means = scatter.sum(axis=0), (scatter / traces[:, None, None]).sum(axis=0)
+    starts = [np.linalg.eigh(mean)[1] for mean in means]
+    ends = [_rotate(family, scatter, divisor, start, FIRST_SWEEPS) for start in starts]
+    # Where the variances are the best for the axes, the objective is minus this, up to a constant.
+    costs = [float(divisor @ np.log(variances).sum(axis=-1)) for _, variances in ends]
+    start, _ = ends[int(np.argmin(costs))]
+    axes, variances = _rotate(family, scatter, divisor, start, SWEEPS - FIRST_SWEEPS)
+    # In an order that does not depend on the way, as sweeps from here do.
+    order = np.argsort(np.log(variances).mean(axis=0), kind="stable")
+    return axes[:, order], variances[:, order]
 
 
 def _rotate(

@@ -154,7 +154,8 @@ def moment_agreement(central: CentralMoments, mixture: MomentMixture) -> MomentF
     """Return how well a mixture in the units of the data agrees with all central moments.
 
     Moments are compared in deviations of the columns, whatever the family, and up to the highest order at
-    which they are not too many; None if there is none, or the moments are in some directions only.
+    which they are not too many; None if there is none, the moments are in some directions only, or columns
+    are so different that the mixture in their deviations leaves the range of numbers.
 
     Parameters
     ----------
@@ -165,8 +166,12 @@ def moment_agreement(central: CentralMoments, mixture: MomentMixture) -> MomentF
     if order < 3 or central.frame is not None or not np.all(units > 0):
         return None
     kind, covariances = mixture.stored
-    matrices = kind.matrices(covariances, *mixture.means.shape) / np.outer(units, units)
-    scaled = MixtureParameters(mixture.weights, (mixture.means - central.mean) / units, matrices)
+    with np.errstate(over="ignore"):
+        matrices = kind.matrices(covariances, *mixture.means.shape) / units / units[:, None]
+        means = (mixture.means - central.mean) / units
+    if not (np.all(np.isfinite(matrices)) and np.all(np.isfinite(means))):
+        return None
+    scaled = MixtureParameters(mixture.weights, means, matrices)
     return MomentFit(observed_moments(central.divided(units), order), mixture.covariance_type, scaled)
 
 

@@ -198,8 +198,12 @@ def _with_component_near(
 
 def _likely_covariances(data: Problem, parameters: WhitenedParameters) -> list[Array]:
     """Return covariances for an added component: those of smallest and of median determinant."""
-    covariances = data.family.per_component(parameters.covariances)
-    order = np.argsort(data.family.log_det(covariances, data.n_features))
+    family = data.family
+    covariances = family.per_component(parameters.covariances)
+    # Determinants that are shared are the same up to rounding, which must not choose.
+    has_one_volume = "volume" in family.shared
+    log_dets = np.zeros(len(covariances)) if has_one_volume else family.log_det(covariances, data.n_features)
+    order = np.argsort(log_dets, kind="stable")
     chosen = dict.fromkeys([int(order[0]), int(order[len(order) // 2])])
     return [covariances[k] for k in chosen]
 

@@ -349,6 +349,8 @@ class SampleSearch:
         for fit in sorted(larger, key=lambda fit: -fit.score)[: SETTINGS.kept]:
             merged += [stats.array for stats in merged_pairs(completed, fit.parameters, SETTINGS.kept)]
             merged += [stats.array for stats in dropped_stats(completed, fit.parameters, SETTINGS.kept)]
+        if not merged:  # all mergers cost more than numbers can say
+            return []
         # The short runs that follow adapt the prior.
         starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
         fits = [Fit(starts[i], name) for i in range(len(merged))]

@@ -55,6 +55,18 @@ def test_shapes_that_are_no_table():
         model().fit(rows_of_block(99, 0)).predict(da.zeros((4, 3)))
 
 
+@pytest.mark.usefixtures("synchronous")
+@pytest.mark.parametrize("n_rows", [0, 299, 301])
+def test_blocks_of_another_length_than_their_chunks(n_rows):
+    X = rows_of_block(1000, 15)
+    blocks = [dask.delayed(X[:300]), dask.delayed(X[300 : 300 + n_rows]), dask.delayed(X[:300])]
+    lazy = da.concatenate([da.from_delayed(block, (300, X.shape[1]), dtype=float) for block in blocks])
+    fitted = model().fit(X)
+    for use in (model().fit, apolar.MomentSketch(4).update, lambda rows: fitted.predict(rows).compute()):
+        with pytest.raises(ValueError, match=f"Partition 1 of X has {n_rows} rows where its chunks say 300"):
+            use(lazy)
+
+
 @pytest.mark.usefixtures("scheduler")
 def test_partitions_with_columns_in_another_order():
     frame = pd.DataFrame(rows_of_block(900, 0) + np.array([0, 10, 20, 30]), columns=COLUMNS)
