@@ -125,7 +125,7 @@ class LocalCoordinates:
         dof = self.centre.dof
         if len(d) and dof is not None:
             dof = np.clip(dof * np.exp(d), MIN_DOF, MAX_DOF)
-        return WhitenedParameters((weights / weights.sum())[: len(means)], means, covariances, dof)
+        return WhitenedParameters((weights / weights.sum())[: len(means)], means, covariances, dof=dof)
 
     def log_change(self, tangent: Array) -> float:
         """Return the largest change, from the centre, of the logarithm of a weight or a deviation."""

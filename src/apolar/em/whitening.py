@@ -98,7 +98,7 @@ class Whitening:
         """Return mixtures in whitened coordinates."""
         means = self.transform(parameters.means)
         covariances = _congruent(parameters.covariances, self.matrix)
-        return WhitenedParameters(parameters.weights, means, covariances, parameters.dof)
+        return WhitenedParameters(parameters.weights, means, covariances, dof=parameters.dof)
 
     def inverse_transform_parameters(
         self, parameters: WhitenedParameters, noise: NoiseBox | None = None
@@ -106,7 +106,7 @@ class Whitening:
         """Return whitened mixtures in the units of the data, with their noise component if there is one."""
         means = self.inverse_transform(parameters.means)
         covariances = _congruent(parameters.covariances, self.inverse)
-        return MixtureParameters(parameters.weights, means, covariances, parameters.dof, noise)
+        return MixtureParameters(parameters.weights, means, covariances, noise, dof=parameters.dof)
 
 
 def _times(points: Array, matrix: Array) -> Array:

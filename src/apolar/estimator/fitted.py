@@ -115,9 +115,9 @@ class FittedState:
                 f"The mixture was not fitted with covariance_type={estimator.covariance_type!r}"
                 f"{'' if kind.dof is None else f' and dof={kind.dof!r}'}: fit it again."
             )
-        arrays = (np.array(known[f"{name}_"], np.float64) for name in _ARRAYS if f"{name}_" in known)
+        arrays = {name: np.array(known[f"{name}_"], np.float64) for name in _ARRAYS if f"{name}_" in known}
         others = {one.name: known[f"{one.name}_"] for one in fields(cls) if f"{one.name}_" in known}
-        return cls(kind, MixtureParameters(*arrays, noise=noise), dtype, **others)
+        return cls(kind, MixtureParameters(**arrays, noise=noise), dtype, **others)
 
     def _is_shown_in(self, attributes: dict[str, Any]) -> bool:
         """Return whether attributes are those of this mixture, up to their precision."""

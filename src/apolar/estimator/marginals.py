@@ -181,7 +181,7 @@ def marginal(model: Model, columns: Any) -> Model:
     state, chosen = FittedState.of(model), _column_numbers(model, columns)
     weights, means = state.parameters.weights, state.parameters.means[:, chosen]
     kind, covariances = _without_shared_parts(state)
-    marginal = MixtureParameters(weights, means, kind.marginal(covariances, chosen), state.parameters.dof)
+    marginal = MixtureParameters(weights, means, kind.marginal(covariances, chosen), dof=state.parameters.dof)
     return _with_columns(model, kind, marginal, chosen)
 
 
@@ -207,7 +207,7 @@ def conditional(model: Model, columns: Any, values: Any) -> Model:
         # The scale matrices of t distributions depend on the values, and there are more degrees of freedom.
         kind, covariances = replace(kind.untied, dof="own"), kind.per_component(covariances)
         covariances, dof = covariances * kind.each(scales[:, 0]), dof + len(given)
-    made = MixtureParameters(responsibilities[:, 0], means, covariances, dof)
+    made = MixtureParameters(responsibilities[:, 0], means, covariances, dof=dof)
     return _with_columns(model, kind, made, others)
 
 

@@ -234,7 +234,7 @@ def _read_mixture(arrays: dict[str, Array], kind: Family, r: int, m: int) -> Mix
     dof = None if kind.dof is None else stored_numbers(arrays, "dof_", (r,))
     if dof is not None and np.any(dof < MIN_DOF):
         raise ValueError(f"dof_ must be at least {MIN_DOF:g}.")
-    mixture = MixtureParameters(weights, means, covariances, dof, noise)
+    mixture = MixtureParameters(weights, means, covariances, noise, dof=dof)
     with np.errstate(all="ignore"):
         inverses = kind.precisions(covariances), kind.whiteners(covariances)
         whitening = whitening_around(mixture, kind)

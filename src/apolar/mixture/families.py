@@ -490,10 +490,10 @@ class Family(Covariances):
             shapes = (*shape, n_features), (*shape[:-1], *self.covariance_shape(shape[-1], n_features))
             known = compiled.take_step("family_m_step", arrays, shapes, *numbers)
             if known is not None and np.isfinite(known[1]).all():
-                return WhitenedParameters(weights, *known, dof)
+                return WhitenedParameters(weights, *known, dof=dof)
         means = stats.first / (weight + terms.shrinkage)[..., None]
         covariances = self.covariances_maximising(*self.scatter_about(means, stats, terms), start)
-        return WhitenedParameters(weights, means, self.floored(covariances), dof)
+        return WhitenedParameters(weights, means, self.floored(covariances), dof=dof)
 
     def _next_dof(self, stats: SufficientStats, near: WhitenedParameters | None) -> Array | None:
         """Return the degrees of freedom after a step; without an E-step those that a run begins with."""

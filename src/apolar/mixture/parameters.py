@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -89,7 +89,7 @@ class Parameters:
     weights: Array
     means: Array
     covariances: Array
-    dof: Array | None = None
+    dof: Array | None = field(default=None, kw_only=True)
 
     @property
     def n_components(self) -> int:
@@ -104,7 +104,7 @@ class Parameters:
     def __getitem__(self, index: Any) -> Self:
         """Return the parameters of some mixtures of a batch."""
         dof = None if self.dof is None else self.dof[index]
-        return type(self)(self.weights[index], self.means[index], self.covariances[index], dof)
+        return type(self)(self.weights[index], self.means[index], self.covariances[index], dof=dof)
 
     @property
     def is_finite(self) -> bool:
@@ -141,7 +141,7 @@ def batch(mixtures: Sequence[AnyParameters]) -> AnyParameters:
         np.stack([mixture.weights for mixture in mixtures]),
         np.stack([mixture.means for mixture in mixtures]),
         np.stack([mixture.covariances for mixture in mixtures]),
-        None if mixtures[0].dof is None else np.stack([mixture.dof for mixture in mixtures]),
+        dof=None if mixtures[0].dof is None else np.stack([mixture.dof for mixture in mixtures]),
     )
 
 

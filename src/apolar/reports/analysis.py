@@ -360,14 +360,14 @@ def _in_units(model: GaussianMixture, units: Array, missing: Array) -> GaussianM
         model = copy.copy(model)
         state = FittedState.of(model)
         fitted = state.parameters
-        name, covariances = family(model.covariance_type).rescaled(fitted.covariances, units)
+        name, covariances = state.family.rescaled(fitted.covariances, units)
         model.covariance_type = name
         box = None if fitted.noise is None else fitted.noise.rescaled(units)
         log_units = float(np.log(units) @ (1 - missing))
         replace(
             state,
-            family=family(name),
-            parameters=MixtureParameters(fitted.weights, fitted.means * units, covariances, box),
+            family=family(name, state.family.dof),
+            parameters=MixtureParameters(fitted.weights, fitted.means * units, covariances, box, dof=fitted.dof),
             dtype=np.float64,
             lower_bound=model.lower_bound_ - log_units,
             lower_bounds=[bound - log_units for bound in model.lower_bounds_],
