@@ -167,8 +167,8 @@ static int is_kind(int kind) {
 }
 
 PyDoc_STRVAR(e_step_doc,
-             "e_step(values, weights, centre, scale, matrix, natural, kind, is_linear, is_hard, n_mixtures, part_rows, "
-             "tails, counter, stats, log_likelihood, tail_sums)\n--\n\n"
+             "e_step(values, weights, centre, scale, matrix, natural, kind, is_linear, is_hard, n_mixtures, tails, "
+             "part_rows, counter, stats, log_likelihood, tail_sums)\n--\n\n"
              "Add sufficient statistics and log-likelihoods of parts of rows; tails are None if they are Gaussian.");
 
 static PyObject *e_step(PyObject *Py_UNUSED(module), PyObject *arguments) {

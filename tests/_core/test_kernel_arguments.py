@@ -27,16 +27,20 @@ def arguments(name):
         "scale": np.ones(N_COLUMNS),
         "matrix": np.eye(N_COLUMNS),
     }
+    tails = rng.uniform(1, 5, (N_COMPONENTS, 4))
     if name in ("e_step", "rows"):
         given |= {"natural": rng.standard_normal((N_COMPONENTS, N_STATS)), "kind": DIAGONAL, "is_linear": 0}
     if name == "stats":
         given |= {"responsibilities": np.ones((N_COMPONENTS, N_ROWS)), "kind": DIAGONAL}
     if name == "e_step":
-        given |= {"is_hard": 0, "n_mixtures": 1}
+        given |= {"is_hard": 0, "n_mixtures": 1, "tails": tails}
+    if name == "rows":
+        given |= {"tails": tails}
     given |= {"part_rows": PART_ROWS, "counter": np.zeros(1, np.int64)}
     stats = {"stats": np.zeros((N_PARTS, N_COMPONENTS, N_STATS))}
     outputs = {
-        "e_step": stats | {"log_likelihood": np.zeros((N_PARTS, 1))},
+        "e_step": stats
+        | {"log_likelihood": np.zeros((N_PARTS, 1)), "tail_sums": np.zeros((N_PARTS, 2, N_COMPONENTS))},
         "stats": stats,
         "rows": {
             "logits": None,
@@ -59,7 +63,8 @@ def called(name, **changed):
 SUMS = ("e_step", "stats", "rows", "third")
 ARRAYS = [(name, key) for name in SUMS for key, value in arguments(name).items() if np.ndim(value)]
 OUTPUTS = [
-    *[("e_step", "stats"), ("e_step", "log_likelihood"), ("e_step", "counter"), ("stats", "stats")],
+    *[("e_step", key) for key in ("stats", "log_likelihood", "tail_sums", "counter")],
+    ("stats", "stats"),
     *[("rows", key) for key in ("responsibilities", "labels", "density", "sums", "counter")],
     ("third", "sums"),
 ]
@@ -78,7 +83,8 @@ def test_arrays_of_another_dtype_or_shape_are_refused(name, key):
             shape = (*array.shape[:axis], length, *array.shape[axis + 1 :])
             others.append(np.ones(shape, array.dtype))
     # None stands for what is not given.
-    is_optional = key in {"weights", "matrix"} or (name == "rows" and key in list(arguments(name))[-5:])
+    is_last_of_rows = name == "rows" and key in list(arguments(name))[-5:]
+    is_optional = is_last_of_rows or key in {"weights", "matrix", "tails"}
     for other in [*others, *([] if is_optional else [None]), 0, "text", b"bytes", [1.0], {}]:
         with pytest.raises(REFUSED):
             called(name, **{key: other})
@@ -102,7 +108,8 @@ def test_what_is_written_to_is_contiguous_and_writeable(name, key):
 @pytest.mark.parametrize("part_rows", [0, -1, -(2**63), 2**63, 1, 6, 19, 20, 21, 2**62, 2**63 - 1])
 def test_parts_of_another_length_need_as_many_sums(name, part_rows):
     n_parts = -(-N_ROWS // part_rows) if part_rows else 0
-    outputs = {"e_step": ("stats", "log_likelihood"), "stats": ("stats",)}.get(name, ("sums",))
+    of_functions = {"e_step": ("stats", "log_likelihood", "tail_sums"), "stats": ("stats",)}
+    outputs = of_functions.get(name, ("sums",))
     given = arguments(name)
     with pytest.raises(REFUSED):
         called(name, part_rows=part_rows)

@@ -73,7 +73,8 @@ class Block(ABC):
         """
         n_mixtures, n_components, n_stats = natural.shape
         flat_natural = natural.reshape(-1, n_stats)
-        logits, factors, slopes = self._logits_and_factors(flat_natural, None if tails is None else tails.flat)
+        flat_tails = None if tails is None else tails.flat
+        logits, factors, slopes = self._logits_and_factors(flat_natural, flat_tails)
         xp = namespace(logits)
         shape = n_mixtures, n_components, self.n_rows
         responsibilities, densities = posteriors(xp.reshape(logits, shape))

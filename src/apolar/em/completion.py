@@ -85,9 +85,11 @@ class Completion:
             within = np.moveaxis(part.by_row(np.diagonal(given.covariances, axis1=-2, axis2=-1)), 1, 0)
             if self.dof is not None:
                 freedom = self._conditional_dof(part)
-                factors = np.divide(freedom, freedom - 2, out=np.full(freedom.shape, np.inf), where=freedom > 2)
+                without = np.full(freedom.shape, np.inf)
+                factors = scales * np.divide(freedom, freedom - 2, out=without, where=freedom > 2)
+                # Zero times infinity would be NaN where a value is known.
                 is_missing = part.by_row(part.missing)
-                within = np.where(is_missing, within, 0.0) * np.where(is_missing, (scales * factors)[..., None], 1)
+                within = np.where(is_missing, within, 0.0) * np.where(is_missing, factors[..., None], 1.0)
             between = (expected - _mean(responsibilities, expected)) ** 2
             spread = _mean(responsibilities, within + between)
             out[part.positions] = np.where(part.by_row(part.missing), self.units**2 * spread, 0.0)

@@ -167,10 +167,10 @@ class LocalCoordinates:
         by_mean, by_covariance = sharing.gradients(self.family, *where, stats, prior)
         by_dof = np.zeros(0)
         if len(self._of_dof) and stats.dof_slopes is not None and parameters.dof is not None:
-            by_dof = (stats.dof_slopes * parameters.dof).reshape(len(self._of_dof), -1)
+            slopes = stats.dof_slopes * parameters.dof
             # At a limit they do not change.
-            limits = np.where(by_dof > 0, MAX_DOF, MIN_DOF)
-            by_dof = np.where(parameters.dof.reshape(by_dof.shape) == limits, 0.0, by_dof).sum(axis=1)
+            slopes = np.where(parameters.dof == np.where(slopes > 0, MAX_DOF, MIN_DOF), 0.0, slopes)
+            by_dof = slopes.reshape(len(self._of_dof), -1).sum(axis=1)
         parts = by_weight[:r], by_mean.ravel(), by_covariance.ravel(), by_weight[r:], by_dof
         return np.concatenate(parts) / self.scales
 

@@ -1,10 +1,10 @@
 """How likely rows are where components are elliptical, with tails of any form.
 
-Two optima of Gaussian components are hard to compare where clusters have long tails: one that gives a cluster
-a narrow component for its core and a wide one for its tail is likelier than one that tells two clusters apart.
-So each component is taken to be a mixture of Gaussians of its mean and shape, and of several sizes, whose
-shares are those that fit best, the same for all components. A core and its tail are then one cluster, and what counts are the places and
-the shapes.
+Where clusters have long tails, an optimum with a narrow component for the core of a cluster and a wide one
+for its tail is likelier than the optimum that separates two clusters. For this comparison each component
+becomes a mixture of Gaussians of its mean and shape but of several sizes. The shares of the sizes are those
+that fit best, the same for all components. A core and its tail then count as one cluster, and the places and
+shapes of the components decide.
 """
 
 from __future__ import annotations

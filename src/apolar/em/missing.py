@@ -377,8 +377,8 @@ class PatternBlock(IncompleteBlock):
                 totals, part.sums(given, n_mixtures, of_part, self.n_threads), strict=True
             ):
                 total += sums
-        *sums, log_likelihood = totals
-        return self._joined(*sums), log_likelihood
+        counts, first, second, log_likelihood = totals
+        return self._joined(counts, first, second), log_likelihood
 
     def weighted_stats(self, weighted: Array, responsibilities: Array, natural: Array) -> Array:
         """Return the row statistics summed under responsibilities times factors."""

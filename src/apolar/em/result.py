@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.settings import SETTINGS
 from apolar.em.whitening import Whitening
 from apolar.exceptions import ApolarWarning
 from apolar.mixture.families import Family

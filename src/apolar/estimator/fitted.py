@@ -298,9 +298,10 @@ class FittedState:
         blocks = blocks if left_out is None else replace(blocks, n_fused=0)
 
         def answers(block: Block) -> Any:
-            answer = (
-                block.posteriors(natural, what, tails) if left_out is None else left_out.densities(block)[0][0, :]
-            )
+            if left_out is None:
+                answer = block.posteriors(natural, what, tails)
+            else:
+                answer = left_out.densities(block)[0][0, :]
             answer = answer + blocks.whitening.log_det if what == "densities" else answer
             answer = to_numpy(answer) if rows.returns_to_host or keep is not None else answer
             return answer if keep is None else keep(answer)

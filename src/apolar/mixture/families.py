@@ -382,7 +382,7 @@ class Family(Covariances):
         return Tails(np.concatenate([dof, of_noise], axis=-1), peaks, n_features)
 
     def peaks(self, parameters: WhitenedParameters, natural: Array) -> Array:
-        """Return the largest logit of each Gaussian component, that at its mean; that of noise is the same."""
+        """Return the logit of each Gaussian component at its mean, where it is largest, and that of noise."""
         n_features = parameters.n_features
         log_dets = self.log_det(self.per_component(parameters.covariances), n_features)
         peaks = np.log(np.maximum(parameters.weights, MIN_WEIGHT)) - 0.5 * (n_features * LOG_2PI + log_dets)
@@ -662,7 +662,7 @@ def _family_of(n_axes: int, shared: frozenset[str]) -> Family:
 
 
 def family(covariance_type: str, dof: str | float | None = None) -> Family:
-    """Return a family by its name or by its code, of components with long tails if it has degrees of freedom."""
+    """Return a family by its name or by its code; with degrees of freedom, of t distributions."""
     try:
         known = FAMILIES[covariance_type]
         return known if dof is None else replace(known, dof=dof)

@@ -137,11 +137,12 @@ AnyParameters = TypeVar("AnyParameters", bound=Parameters)
 
 def batch(mixtures: Sequence[AnyParameters]) -> AnyParameters:
     """Return mixtures of the same shape as a batch, along a new leading axis."""
+    dof = [mixture.dof for mixture in mixtures if mixture.dof is not None]
     return type(mixtures[0])(
         np.stack([mixture.weights for mixture in mixtures]),
         np.stack([mixture.means for mixture in mixtures]),
         np.stack([mixture.covariances for mixture in mixtures]),
-        dof=None if mixtures[0].dof is None else np.stack([mixture.dof for mixture in mixtures]),
+        dof=np.stack(dof) if dof else None,
     )
 
 

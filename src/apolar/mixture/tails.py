@@ -16,7 +16,7 @@ from scipy.special import digamma, gammaln, polygamma
 from apolar._core.arrays import Array
 from apolar._core.namespaces import namespace, to_device_of
 
-__all__ = ["MAX_DOF", "MIN_DOF", "START_DOF", "Tails", "TailTerms", "dof_information", "dof_step"]
+__all__ = ["MAX_DOF", "MIN_DOF", "START_DOF", "TailTerms", "Tails", "dof_information", "dof_step"]
 
 # The limits of degrees of freedom that are estimated: those of the Cauchy distribution, and the number from
 # which on the tails count as Gaussian [andrews2011].

@@ -367,7 +367,9 @@ def _in_units(model: GaussianMixture, units: Array, missing: Array) -> GaussianM
         replace(
             state,
             family=family(name, state.family.dof),
-            parameters=MixtureParameters(fitted.weights, fitted.means * units, covariances, box, dof=fitted.dof),
+            parameters=MixtureParameters(
+                fitted.weights, fitted.means * units, covariances, box, dof=fitted.dof
+            ),
             dtype=np.float64,
             lower_bound=model.lower_bound_ - log_units,
             lower_bounds=[bound - log_units for bound in model.lower_bounds_],

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# Components of the same weight and the same diagonal covariance, as k-means takes them to be: the strongest of all priors.
+# The strongest of all priors: components have equal weights and the same diagonal covariance, as in k-means.
 ALIKE = Strengths(1e5, 1.0, 1e5, 1e5)
 
 
@@ -271,8 +271,8 @@ class SampleSearch:
             self.strengths = self._strengths(self.prior, ranked[0])
         if isinstance(self.prior, AdaptivePrior) and self.strengths is not None and self.n_components > 1:
             prior = self.prior.of_strengths(ALIKE)
-            kmeans = Fit(from_kmeans(self.sample, self.n_components, prior, self.rng, SETTINGS.kept), "kmeans")
-            alike = race(self.sample, [kmeans], prior)[0]
+            kmeans = from_kmeans(self.sample, self.n_components, prior, self.rng, SETTINGS.kept)
+            alike = race(self.sample, [Fit(kmeans, "kmeans")], prior)[0]
             chosen = replace(alike, strengths=self._strengths(self.prior, alike, ALIKE))
             self.alike = [chosen, replace(alike, strengths=ALIKE, keeps_strengths=True)]
         scores = np.array([fit.log_likelihood for fit in ranked])
@@ -310,7 +310,7 @@ class SampleSearch:
         return best_first(optima)
 
     def _optimum(self, start: Fit) -> Fit:
-        """Return the optimum that a run leads to, under the strengths of its start, or those of the search."""
+        """Return the optimum of a run, under the strengths of its start, or else those of the search."""
         prior = self.prior.of_strengths(start.strengths).of_strengths(self.strengths)
         fit = approach(self.sample, start, prior, SETTINGS.sample_passes, SETTINGS.sample_tolerance)
         self.visited += [untied_stats(self.sample, each.parameters).array for each in (start, fit)]

@@ -287,7 +287,7 @@ class CandidateGrid:
         return False
 
     def _is_form_behind(self, candidate: Candidate) -> bool:
-        """Return whether a covariance family is far behind others, without the long tails of the candidate."""
+        """Return whether the covariance family of a candidate is far behind others without long tails."""
         own = self.values.get(Candidate(candidate.family.gaussian, candidate.n_components))
         values = [
             value
