@@ -200,9 +200,9 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
     if "rounding_variances_" in arrays:
         known["rounding_variances"] = stored_numbers(arrays, "rounding_variances_", (m,))
     if "shrinkage_" in arrays:
-        # Files of earlier versions hold one number.
-        is_one = np.ndim(arrays["shrinkage_"]) == 0
-        stored = stored_numbers(arrays, "shrinkage_", () if is_one else (len(Strengths()),))
+        # Files of earlier versions hold one number, or three.
+        is_one, n_stored = np.ndim(arrays["shrinkage_"]) == 0, min(np.size(arrays["shrinkage_"]), len(Strengths()))
+        stored = stored_numbers(arrays, "shrinkage_", () if is_one else (max(n_stored, 3),))
         strengths = Strengths(*stored.ravel().tolist())
         if strengths.diagonal > 1:
             raise ValueError("The second number of shrinkage_ is a fraction, of at most 1.")
