@@ -18,6 +18,7 @@ __all__ = [
     "EmptyComponentWarning",
     "FarRowsWarning",
     "FewRowsWarning",
+    "LongTailsWarning",
     "RowError",
     "SkippedStartWarning",
 ]
@@ -63,8 +64,16 @@ class DisagreementWarning(ApolarWarning):
     """
 
 
+class LongTailsWarning(ApolarWarning):
+    """The tails of the components are longer than Gaussian ones: `StudentMixture` has such components.
+
+    Like `DisagreementWarning` it is about the rows, and shown where filters of warnings ask for it.
+    """
+
+
 # The last of all filters, so that any other one decides.
-warnings.simplefilter("ignore", DisagreementWarning, append=True)
+for about_rows in (DisagreementWarning, LongTailsWarning):
+    warnings.simplefilter("ignore", about_rows, append=True)
 
 
 class EmptyComponentWarning(ApolarWarning):

@@ -11,7 +11,7 @@ from sklearn import datasets
 from sklearn.base import clone
 
 import apolar
-from apolar import GaussianMixture
+from apolar import GaussianMixture, StudentMixture
 from apolar.datasets import load_diabetes, load_olive
 from apolar.exceptions import (
     CollapsedWarning,
@@ -19,6 +19,7 @@ from apolar.exceptions import (
     DisagreementWarning,
     FarRowsWarning,
     FewRowsWarning,
+    LongTailsWarning,
 )
 
 
@@ -72,12 +73,12 @@ def two_clusters(n, m, mixing=None, seed=0):
     return rows if mixing is None else rows @ mixing
 
 
-def warned(model, X, **kwargs):
-    """Return the messages of the class that a fit issues."""
+def warned(model, X, category=FewRowsWarning, **kwargs):
+    """Return the messages of a class that a fit issues."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X, **kwargs)
-    return [str(warning.message) for warning in caught if warning.category is FewRowsWarning]
+    return [str(warning.message) for warning in caught if warning.category is category]
 
 
 def test_fewer_rows_than_parameters():
@@ -122,7 +123,8 @@ def test_default_fits_of_ordinary_tables_warn_of_nothing(name):
         # As in a script: an error for what the filters of the library let through.
         warnings.resetwarnings()
         warnings.simplefilter("error")
-        warnings.simplefilter("ignore", DisagreementWarning)
+        for about_rows in (DisagreementWarning, LongTailsWarning):
+            warnings.simplefilter("ignore", about_rows)
         for kind in ("full", "tied", "diag", "spherical"):
             for number in (1, 3):
                 GaussianMixture(number, covariance_type=kind, random_state=0).fit(X)
@@ -138,6 +140,16 @@ def test_that_good_starts_disagree_is_shown_on_demand():
     said = [subprocess.run(each, capture_output=True, text=True, check=True).stderr for each in commands]
     assert said[0] == ""
     assert "Two solutions with nearly equal log-likelihood" in said[1]
+
+
+@pytest.mark.parametrize("has_tails", [True, False])
+def test_long_tails_are_named_where_there_are_some(has_tails):
+    rng = np.random.default_rng(0)
+    noise = rng.standard_t(3, (800, 2)) if has_tails else rng.standard_normal((800, 2))
+    X = np.repeat([[0.0, 0.0], [12.0, 0.0]], 400, axis=0) + noise
+    messages = warned(GaussianMixture(2, random_state=0), X, LongTailsWarning)
+    assert ["StudentMixture" in message for message in messages] == [True] * has_tails
+    assert warned(StudentMixture(2, random_state=0), X, LongTailsWarning) == []
 
 
 def test_other_remedies_come_first():

@@ -20,6 +20,7 @@ from apolar._core.display import (
     with_error,
 )
 from apolar._core.settings import SETTINGS
+from apolar.em.elliptical import elliptical_gains
 from apolar.em.left_out import left_out
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
@@ -32,6 +33,7 @@ from apolar.exceptions import (
     EmptyComponentWarning,
     FarRowsWarning,
     FewRowsWarning,
+    LongTailsWarning,
     join_names,
     warn_user,
 )
@@ -246,8 +248,8 @@ def warnings_of(
     if few is not None:
         remedy = "Use a covariance type with fewer parameters, or fewer components"
         warnings.append(FewRowsWarning(f"{few} {remedy}: `select` compares them."))
-    disagreement = _disagreement(sample, prior, fit, candidates)
-    return warnings if disagreement is None else [*warnings, disagreement]
+    others = _disagreement(sample, prior, fit, candidates), _long_tails(sample, prior, fit)
+    return [*warnings, *(each for each in others if each is not None)]
 
 
 def few_rows_seen(data: Problem, fit: Fit) -> str | None:
@@ -304,6 +306,21 @@ def _disagreement(
                 "type may not suit the data: try others."
             )
     return None
+
+
+def _long_tails(sample: Problem, prior: Prior | None, fit: Fit) -> LongTailsWarning | None:
+    """Return a warning if rows are far likelier with longer tails, where that would have been compared."""
+    if sample.family.dof is not None or not isinstance(prior, AdaptivePrior):
+        return None
+    weights, gains = sample.row_weights(), elliptical_gains(sample, fit.parameters)
+    gains = gains if weights is None else gains * weights
+    if gains.sum() <= SETTINGS.chance_errors * np.sqrt(len(gains)) * gains.std():
+        return None
+    return LongTailsWarning(
+        "The components have longer tails than Gaussian ones: with tails of any form, each row is "
+        f"{figures(gains.sum() / sample.weight, 2)} nats likelier. apolar.StudentMixture has components with "
+        "long tails."
+    )
 
 
 def _row_scores(sample: Problem, prior: Prior | None, fit: Fit) -> Array:
