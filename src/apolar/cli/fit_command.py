@@ -65,6 +65,7 @@ def fit(
     components: str | None,
     covariance: list[str],
     criterion: str,
+    tails: Any,
     noise: bool | float | None,
     standardise: bool | None,
     seed: int,
@@ -105,7 +106,8 @@ def fit(
     if components is None:
         raise click.UsageError("How many clusters? Give -k 3, -k 2-6, or -k auto to have the number chosen.")
     if sketch is not None:
-        for name, value in {"noise": noise, "append": append, "outliers": outliers, **reading}.items():
+        of_rows = {"noise": noise, "tails": tails == "t", "append": append, "outliers": outliers}
+        for name, value in {**of_rows, **reading}.items():
             if value:
                 option = name.replace("_", "-")
                 raise click.UsageError(f"--{option} needs the rows: a sketch has only their sums.")
@@ -141,6 +143,7 @@ def fit(
                 standardise=bool(standardise),
                 criterion=criterion,
                 noise=noise or False,
+                tails=tails,
                 seed=seed,
                 callback=bar.candidates,
                 **({"outlier_level": outliers} if isinstance(outliers, float) else {}),
@@ -234,6 +237,7 @@ def _as_object(
         "notes": list(table.notes),
         "n_components": len(model.weights_),
         "covariance": analysis.covariance_type,
+        "degrees_of_freedom": None if model.dof is None else model.dof_.tolist(),
         "standardised": analysis.standardised,
         "weights": model.weights_.tolist(),
         "rows": analysis.counts.tolist(),
@@ -258,7 +262,8 @@ def _as_object(
 def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outlying: str) -> None:
     from apolar._core.display import with_error
     from apolar.plots.views import MixtureView
-    from apolar.reports.text import agreement, choice, headline, traits
+    from apolar.estimator.summary import tails_in_words
+    from apolar.reports.text import agreement, choice, headline, spread_name, traits
 
     model = analysis.model
     dropped = f"Left out {table.n_dropped} rows with missing values." if table.n_dropped else ""
@@ -285,12 +290,13 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
     per_row = fit.log_left_out / fit.n_samples
     new_row = f"Expected log-likelihood of a new row: {per_row:.4g}." if per_row == per_row else ""
     say(
-        "Means ± standard deviations within the cluster.",
+        f"Means ± {spread_name(analysis)}s within the cluster.",
         *(
             f"Cluster {k + 1}: {', '.join(f'{trait.words} ({trait.values})' for trait in listed)}."
             for k, listed in enumerate(traits(analysis)[:MAX_DESCRIBED])
             if listed
         ),
+        *tails_in_words(model),
         "" if analysis.truth is None else agreement(analysis),
         f"{bic}; best start: {model.start_}.",
         new_row,
@@ -315,6 +321,7 @@ def select(
     components: str,
     covariance: list[str],
     criterion: str,
+    tails: Any,
     noise: bool | float | None,
     standardise: bool | None,
     seed: int,
@@ -362,6 +369,7 @@ def select(
                 n_missing=n_missing,
                 random_state=seed,
                 noise=noise or False,
+                distribution=("gaussian", "t") if tails == "auto" else tails,
                 callback=bar.candidates,
             )
     rows = [_as_cells(row) for row in selection.table]
@@ -369,7 +377,8 @@ def select(
         with Output(output, reads=data) as files:
             files.add_lines("selection.csv", csv_text([pl.DataFrame(rows, infer_schema_length=None)]))
     if as_json:
-        best = {"covariance": selection.best.covariance_type, "components": selection.best.n_components}
+        row = selection.best_row
+        best = {"covariance": row.covariance_type, "components": row.n_components, "tails": row.distribution}
         answer = {"best": best, "criterion": criterion, "reason": selection.reason, "table": rows}
         print_object(answer | {"columns": list(table.names), "notes": list(table.notes)})
         return
@@ -384,6 +393,7 @@ def _as_cells(row: Row) -> dict[str, Any]:
     return {
         "covariance": row.covariance_type,
         "components": row.n_components,
+        "tails": row.distribution,
         "parameters": row.n_parameters,
         **{name: as_number(getattr(row, name)) for name in ("log_likelihood", *CRITERIA)},
         "converged": row.converged,

@@ -72,7 +72,7 @@ class GroupedCommand(click.Command):
 
 
 SECTIONS = {
-    "Clusters": ("components", "covariance", "criterion", "noise", "standardise", "seed"),
+    "Clusters": ("components", "covariance", "criterion", "tails", "noise", "standardise", "seed"),
     "Columns and rows": ("columns", "keep", "label_column", "id_column", "drop_missing", "sketch"),
     "What the file looks like": ("encoding", "na_values", "sheet", "header", "skip_rows", "thousands"),
     "Results": ("output", "append", "outliers", "report", "no_report", "as_json"),
@@ -187,6 +187,13 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
             default="bic",
             show_default=True,
             help="What decides among several: bic, aic, icl, evidence or loo.",
+        ),
+        click.option(
+            "--tails",
+            type=click.Choice(["auto", "gaussian", "t"]),
+            default="auto",
+            show_default=True,
+            help="The tails of the clusters: gaussian, t for long ones, or auto for what suits the rows.",
         ),
         click.option(
             "--noise",

@@ -112,7 +112,7 @@ def load_model(cls: type[Model], path: str | os.PathLike[str]) -> Model:
     Parameters
     ----------
     cls : type
-        The class of the estimator: GaussianMixture.
+        The class of the estimator. The file may be of a subclass: a `StudentMixture` is a `GaussianMixture`.
     path : str or path
 
     Returns
@@ -128,7 +128,7 @@ def load_model(cls: type[Model], path: str | os.PathLike[str]) -> Model:
     what = "a Gaussian mixture of apolar"
     arrays = load_arrays(path, MODEL_FORMAT, MODEL_VERSION, what, names=["apolar", "parameters", *_REQUIRED])
     try:
-        return _from_arrays(cls, arrays)
+        return _from_arrays(_class_of(cls, arrays), arrays)
     # JSON can be nested too deeply for Python, and hold integers that are too large for a float.
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise ValueError(
@@ -136,6 +136,15 @@ def load_model(cls: type[Model], path: str | os.PathLike[str]) -> Model:
             f"{str(error).rstrip('.')}. Save the model again, with the release that reads it: this is "
             f"{__version__}."
         ) from error
+
+
+def _class_of(cls: type[Model], arrays: dict[str, Array]) -> type[Model]:
+    """Return the class of the mixture of a file: that of long tails if there are degrees of freedom."""
+    has_tails = "dof_" in arrays
+    classes = [each for each in (cls, *cls.__subclasses__()) if ("dof" in each().get_params()) == has_tails]
+    if not classes:
+        raise ValueError("it has no degrees of freedom: load it by GaussianMixture.load.")
+    return classes[0]
 
 
 def _to_arrays(state: FittedState, parameters: dict[str, Any], names: Any) -> dict[str, Array]:

@@ -40,6 +40,7 @@ from apolar.exceptions import (
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths
+from apolar.mixture.tails import MAX_DOF, MIN_DOF
 from apolar.moments.covariance import is_constant
 from apolar.scores import adjusted_rand_index
 
@@ -48,6 +49,7 @@ __all__ = [
     "few_rows_seen",
     "headline",
     "summary_of",
+    "tails_in_words",
     "warn_of_constant_columns",
     "warn_of_far_rows",
     "warnings_of",
@@ -87,6 +89,7 @@ def headline(
     *,
     n_noise: int | None = None,
     noise_share: float = 0.0,
+    has_tails: bool = False,
 ) -> str:
     """Return the result of a fit in one sentence.
 
@@ -100,6 +103,8 @@ def headline(
         The rows that are labelled noise, if there is a noise component and they were counted.
     noise_share : float, default=0
         The share of the rows that is noise; 0 without a noise component.
+    has_tails : bool, default=False
+        Whether the components are t distributions.
 
     Examples
     --------
@@ -110,7 +115,7 @@ def headline(
     if n_rows is not None:
         is_whole = abs(n_rows - round(n_rows)) < 1e-6 * max(n_rows, 1.0)
         text += f" in {round(n_rows):,} rows" if is_whole else f" in {n_rows:,.1f} rows"
-    text += f" ({family(covariance_type).name} covariances)"
+    text += f" ({family(covariance_type).name} covariances{', long tails' if has_tails else ''})"
     if n_noise is not None and n_rows:
         return f"{text}; {n_noise:,} rows ({n_noise / n_rows:.1%}) are noise."
     if noise_share > 0:
@@ -140,7 +145,10 @@ def summary_of(estimator: Any, X: Any, sample_weight: Any) -> Summary:
         remarks.append("Clusters count from 1 here; labels of `predict` count from 0.")
     first["weight"] = [f"{weight:.3f}" for weight in parameters.weights[:n_shown]]
     share = 0.0 if parameters.noise is None else float(estimator.noise_weight_)
-    head = headline(n_rows, n, estimator.covariance_type, n_noise=n_noise, noise_share=share)
+    has_tails = parameters.dof is not None
+    head = headline(
+        n_rows, n, estimator.covariance_type, n_noise=n_noise, noise_share=share, has_tails=has_tails
+    )
 
     def table(n_columns: int) -> TableCells:
         def cell(k: int, j: int) -> str:
@@ -148,7 +156,7 @@ def summary_of(estimator: Any, X: Any, sample_weight: Any) -> Summary:
 
         return cluster_table(first, names, cell, n_columns)
 
-    remarks += _remarks_on_fit(state)
+    remarks += [*tails_in_words(estimator), *_remarks_on_fit(state)]
     n_in_text = min(m, TEXT_WIDTH // MIN_COLUMN_WIDTH)
     while n_in_text > 1 and max(map(len, text_table(*table(n_in_text)))) > TEXT_WIDTH:
         n_in_text -= 1
@@ -158,6 +166,26 @@ def summary_of(estimator: Any, X: Any, sample_weight: Any) -> Summary:
     items = "".join(f"<li>{escape(line)}</li>" for line in [*_left_out(n_in_html, m, n), *remarks])
     html = f"<div><p><b>{escape(head)}</b></p>{html_table(*table(n_in_html))}<ul>{items}</ul></div>"
     return Summary(text.rstrip(), html)
+
+
+def tails_in_words(estimator: Any) -> list[str]:
+    """Return how long the tails of the components are, if they are t distributions."""
+    if estimator.dof is None:
+        return []
+    dof = np.asarray(estimator.dof_, dtype=np.float64)
+    low, high = figures(float(dof.min()), 3), figures(float(dof.max()), 3)
+    said = f"Tails: {low if low == high else f'{low} to {high}'} degrees of freedom. The fewer, the longer."
+    if isinstance(estimator.dof, str):
+        limits = (
+            (dof >= MAX_DOF, f"{MAX_DOF:g}, the most that is estimated: as good as Gaussian"),
+            (dof <= MIN_DOF, f"{MIN_DOF:g}, the least that is estimated: those of the Cauchy distribution"),
+        )
+        for at_limit, words in limits:
+            if at_limit.any():
+                names = [f"{k + 1}" for k in np.flatnonzero(at_limit)]
+                which = f"Cluster {names[0]} has" if len(names) == 1 else f"Clusters {join_names(names)} have"
+                said += f" {which} {words}."
+    return [said]
 
 
 def _left_out(n_columns: int, n_features: int, n_clusters: int) -> list[str]:

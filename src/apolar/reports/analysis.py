@@ -8,13 +8,14 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.checks import is_missing
-from apolar.estimator import GaussianMixture
+from apolar._core.settings import SETTINGS
+from apolar.estimator import GaussianMixture, StudentMixture
 from apolar.estimator.fitted import NOISE_LABEL, FittedState
 from apolar.estimator.standard_errors import StandardErrors
 from apolar.exceptions import ColumnError, ColumnWarning, ComponentError, FarRowsWarning
@@ -34,6 +35,11 @@ from apolar.reports.scoring import (
 )
 from apolar.scores import adjusted_rand_index, error_rate, match_labels
 from apolar.selection import Selection
+
+
+Tails = Literal["gaussian", "t", "auto"]
+
+_LAWS: dict[str, type[GaussianMixture]] = {"gaussian": GaussianMixture, "t": StudentMixture}
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +186,7 @@ def analyse(
     standardise: bool = False,
     criterion: str = "bic",
     noise: bool | float = False,
+    tails: Tails = "gaussian",
     seed: int = 0,
     outlier_level: float = OUTLIER_LEVEL,
     callback: Callable[[str, int, int], object] | None = None,
@@ -204,6 +211,9 @@ def analyse(
     criterion : {"bic", "aic", "icl", "evidence", "loo"}, default="bic"
     noise : bool or float, default=False
         Whether rows may be noise, or the fraction of them that is expected to be.
+    tails : {"gaussian", "t", "auto"}, default="gaussian"
+        Of the components. "auto" compares both: by the criterion where several numbers are compared, and by
+        rows left out for one number.
     seed : int, default=0
     outlier_level : float, default=0.05
         As in `GaussianMixture.outliers`.
@@ -231,10 +241,11 @@ def analyse(
         warnings.simplefilter("always")
         warnings.simplefilter("ignore", ColumnWarning)  # the notes on the table say it
         if len(numbers) == 1 and isinstance(kinds, str):
-            fitted = GaussianMixture(numbers[0], covariance_type=kinds, random_state=seed, noise=noise)
-            fitted.fit(data)
+            model = _LAWS[_tails_of(data, tails, numbers[0], kinds, seed, noise)]
+            fitted = model(numbers[0], covariance_type=kinds, random_state=seed, noise=noise).fit(data)
         else:
-            choice = {"random_state": seed, "noise": noise, "callback": callback}
+            laws = tuple(_LAWS) if tails == "auto" else (tails,)
+            choice = {"random_state": seed, "noise": noise, "callback": callback, "distribution": laws}
             selection = select_in_units(
                 X, numbers, kinds, criterion, units=units, n_missing=n_missing, **choice
             )
@@ -264,6 +275,19 @@ def analyse(
         warnings=tuple(dict.fromkeys([*of_rows, *others])),
         seconds=time.perf_counter() - began,
     )
+
+
+def _tails_of(data: Any, tails: Tails, n_components: int, kind: str, seed: int, noise: bool | float) -> str:
+    """Return the tails of components under which rows left out are likelier, by more than chance, if asked."""
+    if tails != "auto":
+        return tails
+    some = np.asarray(data[:: max(1, len(data) // SETTINGS.sample_rows)])
+    rows = {
+        name: model(n_components, covariance_type=kind, random_state=seed, noise=noise).fit(some).loo_samples(some)
+        for name, model in _LAWS.items()
+    }
+    gains = rows["t"] - rows["gaussian"]
+    return "t" if gains.sum() > np.sqrt(len(gains)) * gains.std() else "gaussian"
 
 
 def describe(

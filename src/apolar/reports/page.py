@@ -41,6 +41,7 @@ from apolar.reports.text import (
     long_tails,
     next_steps,
     plain_headline,
+    spread_name,
     traits,
 )
 from apolar.scores import criterion_title
@@ -111,6 +112,7 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         row_names=row_names,
         headline=plain_headline(analysis),
+        spread=spread_name(analysis),
         agreement=agreement(analysis),
         choice=choice(analysis, is_fitted_before=provenance.is_python),
         problems=[finding for finding in said if finding.level == "problem"],

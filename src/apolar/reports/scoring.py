@@ -103,6 +103,7 @@ def _outliers(rule: OutlierRule, rows: Array, predicted: Array) -> Array:
             rule,
             means=rule.means[[k]],
             covariances=rule.covariances[[k]],
+            dof=None if rule.dof is None else rule.dof[[k]],
             is_cluster=np.ones(1, dtype=bool),
         )
         outliers[own] = alone(rows[own])

@@ -21,8 +21,15 @@ from apolar.reports.provenance import Provenance
 def headline(analysis: Analysis) -> str:
     """Return the result in one sentence."""
     n_noise = analysis.n_noise if analysis.has_noise else None
-    n_clusters = len(analysis.model.weights_)
-    return summary.headline(analysis.n_rows, n_clusters, analysis.covariance_type, n_noise=n_noise)
+    model, kind = analysis.model, analysis.covariance_type
+    return summary.headline(
+        analysis.n_rows, len(model.weights_), kind, n_noise=n_noise, has_tails=model.dof is not None
+    )
+
+
+def spread_name(analysis: Analysis) -> str:
+    """Return what the numbers after means are: of long tails, there may be no standard deviation."""
+    return "standard deviation" if analysis.model.dof is None else "scale"
 
 
 def plain_headline(analysis: Analysis) -> str:
@@ -84,7 +91,7 @@ def findings(analysis: Analysis, notes: Iterable[str] = ()) -> list[Finding]:
     if is_at_most_tried(analysis) and not small:
         number = len(analysis.model.weights_)
         found.append(Finding("note", f"{number} clusters are the most that were tried."))
-    found += [Finding("note", note) for note in notes]
+    found += [Finding("note", note) for note in (*summary.tails_in_words(analysis.model), *notes)]
     order = {"problem": 0, "note": 1, "good": 2}
     return sorted(found, key=lambda finding: order[finding.level])
 
