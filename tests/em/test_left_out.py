@@ -169,7 +169,7 @@ def test_strengths_are_those_that_the_rows_need():
 
 
 @needs_kernels
-@pytest.mark.parametrize(("name", "kind"), pairs(FAMILY_NAMES, ["plain", "noise", "rounding"]))
+@pytest.mark.parametrize(("name", "kind"), pairs(FAMILY_NAMES, ["plain", "noise", "rounding", "own tails"]))
 def test_the_extension_computes_what_numpy_does(name, kind, monkeypatch):
     added = AddedRows(np.array([0.0, 4.0]), np.array([0.0, 4.0]), np.array([0.0, 30.0]), 0.3)
 
