@@ -108,9 +108,9 @@ def main() -> None:
         rows.append([name, *cells, f"{mean[-1, 0]:.3f}", f"{times[0]:.2f}", f"{times[2]:.2f}"])
     setting = (
         f"{len(WEIGHTS)} clusters in {N_FEATURES} columns, {' or '.join(map(str, ROWS))} rows, {N_DRAWS} "
-        "draws each: adjusted Rand index / log-likelihood of a new row. Noise takes no part in the index. The "
-        "times are in those of GaussianMixture. Standard errors of the difference between StudentMixture and "
-        f"GaussianMixture: at most {max(e[0] for e in errors):.3f} / {max(e[1] for e in errors):.3f}."
+        "draws each: adjusted Rand index / log-likelihood of a new row. Noise takes no part in the index. "
+        "The times are in those of GaussianMixture. Standard errors of the difference of the "
+        f"first two: at most {max(e[0] for e in errors):.3f} / {max(e[1] for e in errors):.3f}."
     )
     header = ["rows", *FITTERS, "time of StudentMixture", "of scikit-learn"]
     problems.save(

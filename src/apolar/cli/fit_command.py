@@ -261,8 +261,8 @@ def _as_object(
 
 def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outlying: str) -> None:
     from apolar._core.display import with_error
-    from apolar.plots.views import MixtureView
     from apolar.estimator.summary import tails_in_words
+    from apolar.plots.views import MixtureView
     from apolar.reports.text import agreement, choice, headline, spread_name, traits
 
     model = analysis.model

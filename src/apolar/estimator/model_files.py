@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from inspect import signature
 from typing import Any, TypeVar
 
 import numpy as np
@@ -141,10 +142,10 @@ def load_model(cls: type[Model], path: str | os.PathLike[str]) -> Model:
 def _class_of(cls: type[Model], arrays: dict[str, Array]) -> type[Model]:
     """Return the class of the mixture of a file: that of long tails if there are degrees of freedom."""
     has_tails = "dof_" in arrays
-    classes = [each for each in (cls, *cls.__subclasses__()) if ("dof" in each().get_params()) == has_tails]
-    if not classes:
-        raise ValueError("it has no degrees of freedom: load it by GaussianMixture.load.")
-    return classes[0]
+    for each in (cls, *cls.__subclasses__()):
+        if ("dof" in signature(each).parameters) == has_tails:
+            return each
+    raise ValueError("it has no degrees of freedom: load it by GaussianMixture.load.")
 
 
 def _to_arrays(state: FittedState, parameters: dict[str, Any], names: Any) -> dict[str, Array]:
@@ -210,8 +211,9 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
         known["rounding_variances"] = stored_numbers(arrays, "rounding_variances_", (m,))
     if "shrinkage_" in arrays:
         # Files of earlier versions hold one number, or three.
-        is_one, n_stored = np.ndim(arrays["shrinkage_"]) == 0, min(np.size(arrays["shrinkage_"]), len(Strengths()))
-        stored = stored_numbers(arrays, "shrinkage_", () if is_one else (max(n_stored, 3),))
+        is_one, has_three = np.ndim(arrays["shrinkage_"]) == 0, np.size(arrays["shrinkage_"]) == 3
+        shape = (3,) if has_three else (len(Strengths()),)
+        stored = stored_numbers(arrays, "shrinkage_", () if is_one else shape)
         strengths = Strengths(*stored.ravel().tolist())
         if strengths.diagonal > 1:
             raise ValueError("The second number of shrinkage_ is a fraction, of at most 1.")

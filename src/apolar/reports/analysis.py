@@ -36,7 +36,6 @@ from apolar.reports.scoring import (
 from apolar.scores import adjusted_rand_index, error_rate, match_labels
 from apolar.selection import Selection
 
-
 Tails = Literal["gaussian", "t", "auto"]
 
 _LAWS: dict[str, type[GaussianMixture]] = {"gaussian": GaussianMixture, "t": StudentMixture}
@@ -241,8 +240,8 @@ def analyse(
         warnings.simplefilter("always")
         warnings.simplefilter("ignore", ColumnWarning)  # the notes on the table say it
         if len(numbers) == 1 and isinstance(kinds, str):
-            model = _LAWS[_tails_of(data, tails, numbers[0], kinds, seed, noise)]
-            fitted = model(numbers[0], covariance_type=kinds, random_state=seed, noise=noise).fit(data)
+            law = _LAWS[_tails_of(data, tails, numbers[0], kinds, seed, noise)]
+            fitted = law(numbers[0], covariance_type=kinds, random_state=seed, noise=noise).fit(data)
         else:
             laws = tuple(_LAWS) if tails == "auto" else (tails,)
             choice = {"random_state": seed, "noise": noise, "callback": callback, "distribution": laws}
@@ -278,15 +277,13 @@ def analyse(
 
 
 def _tails_of(data: Any, tails: Tails, n_components: int, kind: str, seed: int, noise: bool | float) -> str:
-    """Return the tails of components under which rows left out are likelier, by more than chance, if asked."""
+    """Return the tails that are asked for, or those under which rows left out are likelier than by chance."""
     if tails != "auto":
         return tails
     some = np.asarray(data[:: max(1, len(data) // SETTINGS.sample_rows)])
-    rows = {
-        name: model(n_components, covariance_type=kind, random_state=seed, noise=noise).fit(some).loo_samples(some)
-        for name, model in _LAWS.items()
-    }
-    gains = rows["t"] - rows["gaussian"]
+    settings: dict[str, Any] = {"covariance_type": kind, "random_state": seed, "noise": noise}
+    gaussian, long = (model(n_components, **settings).fit(some).loo_samples(some) for model in _LAWS.values())
+    gains = long - gaussian
     return "t" if gains.sum() > np.sqrt(len(gains)) * gains.std() else "gaussian"
 
 
