@@ -96,11 +96,9 @@ FITTERS: dict[str, Callable[[int, int], Any]] = {
     "scikit-learn": lambda k, seed: TheirMixture(k, random_state=seed),
     "scikit-learn, n_init=10": lambda k, seed: TheirMixture(k, random_state=seed, n_init=10),
     "apolar": lambda k, seed: apolar.GaussianMixture(k, random_state=seed, n_threads=1),
-    "apolar, conjugate prior": lambda k, seed: apolar.GaussianMixture(
-        k, random_state=seed, n_threads=1, prior="conjugate"
-    ),
+    "apolar, StudentMixture": lambda k, seed: apolar.StudentMixture(k, random_state=seed, n_threads=1),
 }
-THEIRS, THEIRS_10, OURS, CONJUGATE = FITTERS
+THEIRS, THEIRS_10, OURS, STUDENT = FITTERS
 
 
 def folds_of(X: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -234,8 +232,8 @@ def summary(studied: list[Case]) -> str:
         deficits = ", ".join(f"{number(below[name])} ({name})" for name in worst) or "none"
         return f"- {title} at or above {names}: {count} of {len(studied)}. Largest deficits: {deficits}."
 
-    peers = {name: (name,) for name in (THEIRS, THEIRS_10, CONJUGATE)}
-    peers |= {"both of scikit-learn": (THEIRS, THEIRS_10), "all three": (THEIRS, THEIRS_10, CONJUGATE)}
+    peers = {name: (name,) for name in (THEIRS, THEIRS_10, STUDENT)}
+    peers |= {"both of scikit-learn": (THEIRS, THEIRS_10), "all three": (THEIRS, THEIRS_10, STUDENT)}
     lines = [
         compared(title, deficit, names, *others)
         for title, deficit in (

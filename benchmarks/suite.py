@@ -20,6 +20,7 @@ from benchmarks import pool, problems
 # One thread each: the pool has a process per core.
 FITTERS: dict[str, Callable[[int], Any]] = {
     "apolar": lambda k: apolar.GaussianMixture(k, random_state=0, n_threads=1),
+    "apolar, StudentMixture": lambda k: apolar.StudentMixture(k, random_state=0, n_threads=1),
     "apolar, spherical": lambda k: apolar.GaussianMixture(
         k, covariance_type="spherical", random_state=0, n_threads=1
     ),

@@ -5,6 +5,10 @@ import tempfile
 import warnings
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+import numpy as np
+import sklearn.mixture
+
 import apolar
 from apolar import plots
 
@@ -39,5 +43,18 @@ save("profiles", plots.profiles(selection.best, feature_names=olive.feature_name
 iris = apolar.datasets.load_iris()
 model = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
 save("uncertainty", plots.uncertainty(model, iris.data, feature_names=iris.feature_names))
+
+# Clusters with long tails: the same rows with Gaussian components and with t distributions.
+rng = np.random.default_rng(15)
+centres = np.repeat([[0.0, 0.0], [9.0, 0.0], [4.5, 7.0]], 250, axis=0)
+X = centres + rng.standard_t(2.5, (750, 2))
+figure, panels = plt.subplots(1, 2, figsize=(9, 4), sharex=True, sharey=True, layout="constrained")
+for axes, kind in zip(panels, (sklearn.mixture.GaussianMixture, apolar.StudentMixture), strict=True):
+    fitted = kind(3, random_state=0).fit(X)
+    axes.scatter(*X.T, c=fitted.predict(X), cmap="viridis", s=6)
+    library = "scikit-learn" if kind is sklearn.mixture.GaussianMixture else "apolar"
+    agreement = apolar.scores.adjusted_rand_index(np.repeat(range(3), 250), fitted.predict(X))
+    axes.set(title=f"{library}.{kind.__name__}: ARI {agreement:.2f}", xlim=(-12, 22), ylim=(-12, 20))
+save("tails", figure)
 
 print(f"{len(list(folder.glob('*.png')))} pictures in {folder}")

@@ -277,14 +277,18 @@ def analyse(
 
 
 def _tails_of(data: Any, tails: Tails, n_components: int, kind: str, seed: int, noise: bool | float) -> str:
-    """Return the tails that are asked for, or those under which rows left out are likelier than by chance."""
+    """Return the tails that are asked for, or those under which rows left out are likelier.
+
+    Long ones must be worth one nat for each degree of freedom, and that by more than a standard error.
+    """
     if tails != "auto":
         return tails
     some = np.asarray(data[:: max(1, len(data) // SETTINGS.sample_rows)])
     settings: dict[str, Any] = {"covariance_type": kind, "random_state": seed, "noise": noise}
-    gaussian, long = (model(n_components, **settings).fit(some).loo_samples(some) for model in _LAWS.values())
-    gains = long - gaussian
-    return "t" if gains.sum() > np.sqrt(len(gains)) * gains.std() else "gaussian"
+    gaussian, long = (law(n_components, **settings).fit(some) for law in _LAWS.values())
+    gains = long.loo_samples(some) - gaussian.loo_samples(some)
+    price = long.n_parameters_ - gaussian.n_parameters_
+    return "t" if gains.sum() - price > np.sqrt(len(gains)) * gains.std() else "gaussian"
 
 
 def describe(
