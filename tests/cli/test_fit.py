@@ -110,15 +110,20 @@ def test_fit_leaves_columns_out_and_says_so(tmp_path):
 def test_select_prints_and_writes_a_table(flowers, tmp_path):
     said = succeed("select", flowers, "-k", "1-3", "--covariance", "full", "-o", tmp_path / "out")
     assert "2 full components have the lowest BIC" in said
-    assert [row["components"] for row in rows_of(tmp_path / "out" / "selection.csv")] == ["1", "2", "3"]
-    chosen = answer("select", flowers, "-k", "2", "--covariance", "diag")
-    assert chosen["best"] == {"covariance": "diag", "components": 2}
+    rows = rows_of(tmp_path / "out" / "selection.csv")
+    assert [(row["components"], row["tails"]) for row in rows] == [
+        (number, tails) for tails in ("gaussian", "t") for number in "123"
+    ]
+    for tails in ("gaussian", "t"):
+        chosen = answer("select", flowers, "-k", "2", "--covariance", "diag", "--tails", tails)
+        assert chosen["best"] == {"covariance": "diag", "components": 2, "tails": tails}
 
 
 def test_select_by_evidence(flowers):
     chosen = answer("select", flowers, *["-k", "1-4", "--covariance", "full", "--criterion", "evidence"])
-    lowest = min(chosen["table"], key=lambda row: row["evidence"])
-    assert chosen["best"] == {"covariance": "full", "components": lowest["components"]}
+    fitted = [row for row in chosen["table"] if not row["dropped"]]
+    lowest = min(fitted, key=lambda row: row["evidence"])
+    assert chosen["best"] == {name: lowest[name] for name in ("covariance", "components", "tails")}
     assert "the lowest -2 log evidence" in chosen["reason"]
 
 
@@ -126,9 +131,10 @@ def test_fit_and_select_take_the_same_options(flowers, tmp_path):
     options = ["-k", "2,3", "--covariance", "diag,EEE", "--covariance", "VVI", "--criterion", "icl"]
     chosen = answer("select", flowers, *options)
     kinds = [(row["covariance"], row["components"]) for row in chosen["table"]]
-    assert kinds == [("diag", 2), ("diag", 3), ("EEE", 2), ("EEE", 3)]
+    assert kinds == 2 * [("diag", 2), ("diag", 3), ("EEE", 2), ("EEE", 3)]
     fitted = answer("fit", flowers, *options, "--no-report", "-o", tmp_path / "o")
-    assert {"covariance": fitted["covariance"], "components": fitted["n_components"]} == chosen["best"]
+    assert (fitted["covariance"], fitted["n_components"]) == tuple(chosen["best"].values())[:2]
+    assert (fitted["degrees_of_freedom"] is None) == (chosen["best"]["tails"] == "gaussian")
     assert "lowest ICL" in fitted["reason"]
     assert fitted["reason"] == chosen["reason"]
     assert min(row["icl"] for row in chosen["table"]) == pytest.approx(fitted["icl"], abs=1e-3)
@@ -136,14 +142,14 @@ def test_fit_and_select_take_the_same_options(flowers, tmp_path):
 
 def test_all_forms(flowers):
     options = ("select", flowers, "-k", 1, "--covariance")
-    assert len(answer(*options, "all")["table"]) == 14
-    assert len(answer(*options, "all", "--columns", "1")["table"]) == 2
+    assert len(answer(*options, "all")["table"]) == 28
+    assert len(answer(*options, "all", "--columns", "1", "--tails", "gaussian")["table"]) == 2
     assert answer(*options, "vvv")["best"]["covariance"] == "VVV"
     assert "'round' is not one of 'full'" in refuse(*options, "full,round")
 
 
 def test_criteria_of_standardised_columns_are_in_the_units_of_the_table(flowers, tmp_path):
-    options = ("-k", "1-4", "--covariance", "full,tied_spherical,tied_diag")
+    options = ("-k", "1-4", "--covariance", "full,tied_spherical,tied_diag", "--tails", "gaussian")
     plain, scaled = answer("select", flowers, *options), answer("select", flowers, *options, "--standardise")
     ours, theirs = (
         {(row["covariance"], row["components"]): row for row in by["table"]} for by in (plain, scaled)
@@ -287,3 +293,25 @@ def test_a_wide_table_is_told_before_the_fit(tmp_path):
         "40 columns: the covariances have up to 1,640 parameters, more than the table has values"
         in result.output
     )
+
+
+# --- long tails ------------------------------------------------------------------------------------
+
+
+def test_clusters_with_long_tails_are_told_from_others(tmp_path):
+    rng = np.random.default_rng(0)
+    centres = np.repeat([[0.0, 0.0], [12.0, 0.0]], 300, axis=0)
+    for tails, rows in (("t", rng.standard_t(2.5, (600, 2))), ("gaussian", rng.standard_normal((600, 2)))):
+        table = tmp_path / f"{tails}.csv"
+        np.savetxt(table, centres + rows, delimiter=",", header="a,b", comments="")
+        for k in ("2", "1-3"):
+            said = succeed("fit", table, "-k", k, "--covariance", "full", "--no-report", "-o", tmp_path / "o")
+            assert ("2 clusters in 600 rows (full covariances, long tails)." in said) == (tails == "t")
+            assert ("degrees of freedom. The fewer, the longer." in said) == (tails == "t")
+            assert ("scales within" in said) == (tails == "t")
+        # Rows of the tails are no outliers, and new rows get clusters from either kind of model.
+        assert "600 rows" in succeed("predict", tmp_path / "o" / "model.npz", table, "-o", tmp_path / "p.csv")
+        fitted = answer("fit", table, "-k", "2", "--tails", "t", "--no-report", "-o", tmp_path / "o")
+        assert len(fitted["degrees_of_freedom"]) == 2
+    assert "--tails needs the rows" in refuse("fit", "--sketch", "sums.npz", "-k", "2", "--tails", "t")
+    assert "'long' is not one of" in refuse("fit", table, "-k", "2", "--tails", "long")
