@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import apolar
 from apolar._core.namespaces import to_numpy
@@ -101,6 +102,17 @@ def test_the_kernel_sums_what_the_host_sums(
     # Programs add their blocks in order, and the sums of all programs are added in one order.
     again, _ = device_data.e_step(components)
     np.testing.assert_array_equal(again.array, stats.array)
+
+
+@pytest.mark.parametrize("kind", ["spherical", "diag", "full"])
+def test_a_fit_with_long_tails_is_that_of_the_host(kind):
+    rows = X[:100_000] + np.random.default_rng(0).standard_t(3, (100_000, X.shape[1]))
+    model = apolar.StudentMixture(4, covariance_type=kind, random_state=0)
+    ours, expected = (clone(model).fit(each) for each in (tensor(rows), rows))
+    assert_same(ours, expected)
+    np.testing.assert_allclose(to_numpy(ours.dof_), expected.dof_, rtol=1e-6)
+    ours_new, new = ours.score_samples(tensor(rows[:500])), expected.score_samples(rows[:500])
+    np.testing.assert_allclose(to_numpy(ours_new), new, rtol=1e-8)
 
 
 @each_library

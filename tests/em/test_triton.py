@@ -13,6 +13,7 @@ from apolar.em.problem import Problem
 from apolar.em.row_blocks import RowBlocks
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.tails import Tails
 from kernel_device import DEVICE, interpreted, torch
 
 pytestmark = interpreted
@@ -49,9 +50,27 @@ def on_host(rows, kind, whitening, weights=None):
     return StatsBlock(write_row_stats(rows.astype(np.float64), kind, whitening, Scratch()), weights)
 
 
-def of_kernel(rows, weights, kind, whitening, natural):
+def of_kernel(rows, weights, kind, whitening, natural, tails=None):
     chunk = Chunk(rows, weights, 0, rows.shape[1])
-    return kernel_block.KernelBlock(chunk, RowBlocks(kind, whitening)).e_step(natural[None])
+    return kernel_block.KernelBlock(chunk, RowBlocks(kind, whitening)).e_step(natural[None], tails)
+
+
+def tails_of(natural, n_columns):
+    """Return tails of several lengths; the last component is noise."""
+    natural = np.vstack([natural, np.zeros((1, natural.shape[1]))])
+    natural[-1, 0] = -8.0
+    peaks = natural[:, 0].copy()
+    for k, row in enumerate(natural[:-1]):
+        linear, quadratic = row[1 : 1 + n_columns], row[1 + n_columns :]
+        precision = np.zeros((n_columns, n_columns))
+        if len(quadratic) > n_columns:
+            precision[np.triu_indices(n_columns)] = -quadratic
+            precision = precision + precision.T
+        else:
+            precision = np.diag(np.broadcast_to(-2 * quadratic, n_columns))
+        peaks[k] += 0.5 * linear @ np.linalg.solve(precision, linear)
+    dof = np.append(np.geomspace(1.0, 60.0, len(natural) - 1), np.inf)
+    return natural, Tails(dof, peaks, n_columns)
 
 
 def assert_close(ours, expected):
@@ -93,6 +112,25 @@ def test_predictions_are_those_of_numpy(name, n_columns, n_components, weighted)
     assert_close(
         sums.cpu().numpy(), np.array(on_host(rows, kind, whitening, weights).posteriors(natural, "sums")[:2])
     )
+
+
+@pytest.mark.parametrize(("name", "n_columns", "n_components", "weighted"), CASES)
+def test_long_tails_are_those_of_numpy(name, n_columns, n_components, weighted):
+    rows, kind, whitening, natural = problem(name, n_columns, n_components)
+    natural, tails = tails_of(natural, n_columns)
+    weights = np.random.default_rng(2).uniform(0, 2, len(rows)) if weighted else None
+    tensors = [None if a is None else torch.tensor(a, device=DEVICE) for a in (rows, weights)]
+    block = on_host(rows, kind, whitening, weights)
+    ours, log_likelihood = of_kernel(*tensors, kind, whitening, natural, tails)
+    theirs, expected = block.e_step(natural[None], tails)
+    # Factors of the noise mean nothing.
+    assert_close(ours[:-1], theirs[:-1])
+    assert_close(ours[-1, -2], theirs[-1, -2])
+    assert_close(log_likelihood, expected)
+    parameters = kernel_block.parameters_of(whitening.centre, whitening.matrix, natural, tails)
+    answers, check = kernel_block.predict(tensors[0], None, parameters, "densities")
+    assert float(check) == 0
+    assert_close(answers.cpu().numpy(), block.posteriors(natural, "densities", tails))
 
 
 @pytest.mark.filterwarnings("ignore:All-NaN")

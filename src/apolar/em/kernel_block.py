@@ -68,26 +68,29 @@ class KernelBlock(Block):
     def e_step(self, natural: Array, tails: Tails | None = None) -> tuple[Any, Any]:
         """Return the sufficient statistics and the log-likelihoods, of one mixture by the kernel."""
         centre, matrix = self.others.whitening.centre, self.others.whitening.matrix
-        is_known = len(natural) == 1 and tails is None
-        parameters = parameters_of(centre, matrix, natural[0]) if is_known else None
+        known = None if tails is None else tails.flat
+        parameters = parameters_of(centre, matrix, natural[0], known) if len(natural) == 1 else None
         if parameters is None:
             return self._written.e_step(natural, tails)
-        (counts, first, second), log_likelihood = e_step(self.values, self.weights, parameters)
+        (counts, first, second, *of_tails), log_likelihood = e_step(self.values, self.weights, parameters)
+        if known is not None:
+            plain, logs = of_tails
+            of_tails = [plain, known.slope_sums(plain, counts, logs)]
         if parameters.is_full:
             i, j = np.triu_indices(len(centre))
-            return np.vstack([counts, first, second[i, :, j]]).T, log_likelihood
+            return np.vstack([counts, first, second[i, :, j], *of_tails]).T, log_likelihood
         scale = np.broadcast_to(matrix, len(centre))[:, None]
         second = second * scale**2
         if natural.shape[-1] == len(centre) + 2:
             second = second.sum(axis=0, keepdims=True)
-        return np.vstack([counts, first * scale, second]).T, log_likelihood
+        return np.vstack([counts, first * scale, second, *of_tails]).T, log_likelihood
 
     def posteriors(self, natural: Array, what: str, tails: Tails | None = None) -> Any:
         """Return what one mixture says about each row: by the kernel, or by checked blocks."""
         if what not in ANSWERS:
             return super().posteriors(natural, what, tails)
         known = self.others.whitening.centre, self.others.whitening.matrix
-        parameters = parameters_of(*known, natural) if tails is None else None
+        parameters = parameters_of(*known, natural, tails)
         is_sum = what == "sums"
         if parameters is not None:
             answers, check = predict(self.values, self.weights if is_sum else None, parameters, what)
@@ -156,6 +159,8 @@ class KernelParameters:
     padded_columns, padded_components : int
     is_full : bool
         Whether components have covariances of any form, not only diagonal ones.
+    has_tails : bool, default=False
+        Whether the numbers of long tails are the last four arrays.
     """
 
     arrays: list[Array]
@@ -164,13 +169,14 @@ class KernelParameters:
     padded_columns: int
     padded_components: int
     is_full: bool
+    has_tails: bool = False
 
     @property
     def sizes(self) -> dict[str, Any]:
         """The sizes that a kernel is compiled for: the width is the number of parameters per column."""
         width = self.padded_components * (self.padded_columns if self.is_full else 1)
         names = {"PADDED": self.padded_columns, "N_COMPONENTS": self.padded_components}
-        return {**names, "WIDTH": width, "IS_FULL": self.is_full}
+        return {**names, "WIDTH": width, "IS_FULL": self.is_full, "HAS_TAILS": self.has_tails}
 
     @property
     def grid(self) -> gpu.Grid:
@@ -191,7 +197,9 @@ class KernelParameters:
         return gpu.Grid(64, 2, 16)
 
 
-def parameters_of(centre: Array, matrix: Array, natural: Array) -> KernelParameters | None:
+def parameters_of(
+    centre: Array, matrix: Array, natural: Array, tails: Tails | None = None
+) -> KernelParameters | None:
     """Return the parameters of a mixture; None if one of its covariances is singular.
 
     Parameters
@@ -202,12 +210,18 @@ def parameters_of(centre: Array, matrix: Array, natural: Array) -> KernelParamet
         are full ones.
     natural : ndarray, shape (n_components, n_stats)
         In whitened coordinates.
+    tails : Tails, optional
+        Of the components; by default they are Gaussian.
     """
     n_columns, n_components = len(centre), len(natural)
     columns = gpu.power_of_two_above(n_columns, gpu.MIN_INNER)
     components = gpu.power_of_two_above(n_components, gpu.MIN_OUTER)
     linear, quadratic = natural[:, 1 : 1 + n_columns], natural[:, 1 + n_columns :]
-    sizes = n_columns, n_components, columns, components
+    sizes, of_tails = (n_columns, n_components, columns, components), list[Array]()
+    if tails is not None:
+        fills = NO_DENSITY, NO_DENSITY, 1.0, 1.0
+        numbers = (tails.numbers * [LOG2_E, LOG2_E, 1.0, 1.0]).T
+        of_tails = [gpu.pad(row, components, fill=fill) for row, fill in zip(numbers, fills, strict=True)]
     if matrix.ndim < 2:
         # The scale is part of the parameters: one multiplication less per value.
         scale = np.broadcast_to(matrix, n_columns)
@@ -218,7 +232,7 @@ def parameters_of(centre: Array, matrix: Array, natural: Array) -> KernelParamet
             gpu.pad((linear * scale).T * LOG2_E, columns, components),
             gpu.pad(quadratic.T * LOG2_E, columns, components),
         ]
-        return KernelParameters(arrays, *sizes, is_full=False)
+        return KernelParameters([*arrays, *of_tails], *sizes, is_full=False, has_tails=bool(of_tails))
     i, j = np.triu_indices(n_columns)
     precisions = np.zeros((n_components, n_columns, n_columns))
     # Off the diagonal, natural parameters are those of both triangles.
@@ -244,7 +258,7 @@ def parameters_of(centre: Array, matrix: Array, natural: Array) -> KernelParamet
         gpu.pad(np.moveaxis(roots, 0, 1) * unit, columns, components, columns),
         gpu.pad(-means * unit, components, columns),
     ]
-    return KernelParameters(arrays, *sizes, is_full=True)
+    return KernelParameters([*arrays, *of_tails], *sizes, is_full=True, has_tails=bool(of_tails))
 
 
 def e_step(block: Any, weights: Any, parameters: KernelParameters) -> tuple[list[Array], Array]:
@@ -260,7 +274,9 @@ def e_step(block: Any, weights: Any, parameters: KernelParameters) -> tuple[list
     -------
     sums : list of ndarray
         Of 1, shape (n_components,), of z, shape (n_columns, n_components), and of squares of z, shape
-        (n_columns, n_components), or of z z^t, shape (n_columns, n_components, n_columns).
+        (n_columns, n_components), or of z z^t, shape (n_columns, n_components, n_columns). With long tails
+        these are under responsibilities times factors, and the sums of 1 and log(1 + D / dof) under
+        responsibilities follow, shape (n_components,) each.
     log_likelihood : ndarray, shape (1,)
     """
     from apolar.em.triton_rows import e_step_kernel
@@ -269,6 +285,8 @@ def e_step(block: Any, weights: Any, parameters: KernelParameters) -> tuple[list
     shapes = [(1,), (components,), (columns, components), (columns, components)]
     if parameters.is_full:
         shapes[-1] = (columns, components, columns)
+    if parameters.has_tails:
+        shapes += [(components,), (components,)]
     ends = np.cumsum([math.prod(shape) for shape in shapes])
     block, grid = gpu.tensor_of(block), parameters.grid
     stats = gpu.empty(block, grid.n_programs(block), int(ends[-1]))
@@ -277,9 +295,12 @@ def e_step(block: Any, weights: Any, parameters: KernelParameters) -> tuple[list
     log_likelihood, *sums = (part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))
     # Without the padding.
     n, k = parameters.n_columns, parameters.n_components
-    counts, first, second = sums
+    counts, first, second, *of_tails = sums
     second = second[:n, :k, :n] if parameters.is_full else second[:n, :k]
-    return [counts[:k], first[:n, :k], second], log_likelihood / LOG2_E
+    if parameters.has_tails:
+        plain, logs = of_tails
+        of_tails = [plain[:k], logs[:k] / LOG2_E]
+    return [counts[:k], first[:n, :k], second, *of_tails], log_likelihood / LOG2_E
 
 
 def predict(block: Any, weights: Any, parameters: KernelParameters, what: str) -> tuple[Any, Any]:

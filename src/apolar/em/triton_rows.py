@@ -102,6 +102,32 @@ def load_mixture(
 
 
 @triton.jit
+def load_tails(
+    parameters, PADDED: tl.constexpr, N_COMPONENTS: tl.constexpr, WIDTH: tl.constexpr, IS_FULL: tl.constexpr
+):
+    """Return the numbers of long tails, after the parameters of the mixture: see `Tails.numbers`."""
+    components = tl.arange(0, N_COMPONENTS)
+    parameters += PADDED + N_COMPONENTS + PADDED * WIDTH
+    if IS_FULL:
+        parameters += PADDED * PADDED + WIDTH
+    else:
+        parameters += PADDED * WIDTH
+    peaks = tl.load(parameters + components)
+    tops = tl.load(parameters + N_COMPONENTS + components)
+    dof = tl.load(parameters + 2 * N_COMPONENTS + components)
+    return peaks, tops, dof, tl.load(parameters + 3 * N_COMPONENTS + components)
+
+
+@triton.jit
+def with_tails(logits, peaks, tops, dof, exponents):
+    """Return logits with long tails, the factors of rows, and logarithms of 1 + D / dof, in base 2."""
+    distances = tl.maximum(peaks[None, :] - logits, 0.0) * (2 * LOG_2)
+    base = 1.0 + distances / dof[None, :]
+    logs = tl.log2(base)
+    return tops[None, :] - exponents[None, :] * logs, (2 * exponents / dof)[None, :] / base, logs
+
+
+@triton.jit
 def logits_of(
     values,
     centre,
@@ -172,6 +198,7 @@ def e_step_kernel(
     N_COMPONENTS: tl.constexpr,
     WIDTH: tl.constexpr,
     IS_FULL: tl.constexpr,
+    HAS_TAILS: tl.constexpr,
     WEIGHTED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
@@ -182,6 +209,8 @@ def e_step_kernel(
     shape (N_COMPONENTS,), the whitenings of the components, shape (PADDED, N_COMPONENTS * PADDED), and their
     offsets, shape (N_COMPONENTS * PADDED,); for others constants, linear and quadratic parameters, shape
     (PADDED, N_COMPONENTS). The sums of z have shape (PADDED, N_COMPONENTS), the second ones (PADDED, WIDTH).
+    With long tails, rows count by their factors in these, and the sums of 1 and of log(1 + D / dof) under the
+    responsibilities follow.
     """
     program, n_programs = tl.program_id(0), tl.num_programs(0)
     components, columns, wide = tl.arange(0, N_COMPONENTS), tl.arange(0, PADDED), tl.arange(0, WIDTH)
@@ -189,6 +218,10 @@ def e_step_kernel(
     centre, whitening, constants, linear, quadratic = load_mixture(
         parameters, PADDED, N_COMPONENTS, WIDTH, IS_FULL
     )
+    if HAS_TAILS:
+        peaks, tops, dof, powers = load_tails(parameters, PADDED, N_COMPONENTS, WIDTH, IS_FULL)
+        plain = tl.zeros([BLOCK, N_COMPONENTS], tl.float64)
+        log_sums = tl.zeros([BLOCK, N_COMPONENTS], tl.float64)
     counts = tl.zeros([BLOCK, N_COMPONENTS], tl.float64)
     first = tl.zeros([PADDED, N_COMPONENTS], tl.float64)
     second = tl.zeros([PADDED, WIDTH], tl.float64)
@@ -201,9 +234,15 @@ def e_step_kernel(
         z, logits = logits_of(
             values, centre, whitening, constants, linear, quadratic, BLOCK, PADDED, N_COMPONENTS, IS_FULL
         )
+        if HAS_TAILS:
+            logits, factors, logs = with_tails(logits, peaks, tops, dof, powers)
         responsibilities, total, product, exponents = weighted_responsibilities(
             logits, total, product, exponents, weights, rows, n_rows, WEIGHTED
         )
+        if HAS_TAILS:
+            plain += responsibilities
+            log_sums += responsibilities * logs
+            responsibilities *= factors
         counts += responsibilities
         first = tl.dot(tl.trans(z), responsibilities, first, out_dtype=tl.float64)
         if IS_FULL:
@@ -212,12 +251,19 @@ def e_step_kernel(
         else:
             second = tl.dot(tl.trans(z * z), responsibilities, second, out_dtype=tl.float64)
     total += exponents.to(tl.float64) + tl.log2(product)
-    out = stats + program * (1 + N_COMPONENTS + PADDED * (N_COMPONENTS + WIDTH))
+    size = 1 + N_COMPONENTS + PADDED * (N_COMPONENTS + WIDTH)
+    if HAS_TAILS:
+        size += 2 * N_COMPONENTS
+    out = stats + program * size
     tl.store(out, tl.sum(total, axis=0))
     out += 1
     tl.store(out + components, tl.sum(counts, axis=0))
     tl.store(out + N_COMPONENTS + columns[:, None] * N_COMPONENTS + components[None, :], first)
     tl.store(out + N_COMPONENTS * (1 + PADDED) + entries, second)
+    if HAS_TAILS:
+        out += N_COMPONENTS * (1 + PADDED) + PADDED * WIDTH
+        tl.store(out + components, tl.sum(plain, axis=0))
+        tl.store(out + N_COMPONENTS + components, tl.sum(log_sums, axis=0))
 
 
 @triton.jit
@@ -236,6 +282,7 @@ def predict_kernel(
     N_COMPONENTS: tl.constexpr,
     WIDTH: tl.constexpr,
     IS_FULL: tl.constexpr,
+    HAS_TAILS: tl.constexpr,
     WEIGHTED: tl.constexpr,
     WHAT: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -251,6 +298,8 @@ def predict_kernel(
     centre, whitening, constants, linear, quadratic = load_mixture(
         parameters, PADDED, N_COMPONENTS, WIDTH, IS_FULL
     )
+    if HAS_TAILS:
+        peaks, tops, dof, powers = load_tails(parameters, PADDED, N_COMPONENTS, WIDTH, IS_FULL)
     total = tl.zeros([BLOCK], tl.float64)
     certainty = tl.zeros([BLOCK], tl.float64)
     value_checks = tl.zeros([BLOCK, PADDED], x.dtype.element_ty)
@@ -264,6 +313,8 @@ def predict_kernel(
         _, logits = logits_of(
             values, centre, whitening, constants, linear, quadratic, BLOCK, PADDED, N_COMPONENTS, IS_FULL
         )
+        if HAS_TAILS:
+            logits, _, _ = with_tails(logits, peaks, tops, dof, powers)
         largest = tl.max(logits, axis=1)
         density_checks += largest * 0.0
         if WHAT == LABELS:
