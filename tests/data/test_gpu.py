@@ -116,7 +116,7 @@ def test_a_fit_with_long_tails_is_that_of_the_host(kind):
 
 
 @each_library
-@pytest.mark.parametrize(("kind", "weighted"), zip(KINDS, [False, True] * 3, strict=True))
+@pytest.mark.parametrize(("kind", "weighted"), list(zip(KINDS, [False, True] * 3, strict=True)))
 def test_a_fit_is_that_of_the_host(array, kind, weighted):
     weights = W if weighted else None
     model = fitted(array(X), kind, None if weights is None else array(weights))

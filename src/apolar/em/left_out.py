@@ -27,7 +27,7 @@ from apolar.mixture.prior import AdaptivePrior, AddedRows, Strengths, has_volume
 from apolar.mixture.storage import LOG_2PI
 from apolar.mixture.tails import Tails
 
-__all__ = ["LeftOut", "best_strengths", "left_out"]
+__all__ = ["WORKING", "LeftOut", "best_strengths", "left_out"]
 
 # How far sums of weights may be from each other by rounding.
 ROUNDING = 1e-9
@@ -35,6 +35,8 @@ ROUNDING = 1e-9
 # likelihood of rows left out is flat between neighbours; the last number of rows stands for infinity.
 ROWS = (0.0, 0.5, 4.0, 32.0, 256.0, 2048.0, 1e5)
 DIAGONALS = (0.0, 0.03, 0.2, 0.5, 0.9, 1.0)
+# The arrays of one number per row and component that are in memory at the same time.
+WORKING = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +277,7 @@ def left_out(
     total = problem.weight if weight is None else weight
     natural = exact.natural(mixtures)
     each = LeftOut(problem.family, mixtures, natural, problem.family.tails(mixtures, natural), added, total)
-    n_working = 8 * each.natural.shape[0] * each.natural.shape[1]
+    n_working = WORKING * each.natural.shape[0] * each.natural.shape[1]
     parts = exact.map_blocks(lambda block: tuple(map(to_numpy, each.densities(block))), n_working)
     without, seen = zip(*parts, strict=True)
     return np.concatenate(without, axis=1), np.concatenate(seen, axis=1)

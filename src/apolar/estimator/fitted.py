@@ -17,7 +17,7 @@ from apolar._core.threads import default_threads, one_blas_thread
 from apolar.data import CHUNK_SIZE, ArrayRows, Chunk, Rows
 from apolar.em.blocks import Block
 from apolar.em.completion import Completion
-from apolar.em.left_out import LeftOut
+from apolar.em.left_out import WORKING, LeftOut
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.row_blocks import RowBlocks
@@ -358,7 +358,7 @@ class FittedState:
     def with_likelihood(self, rows: Rows, prior: Prior | None, n_threads: int) -> FittedState:
         """Return the state with the likelihood of the rows of the fit, and that of rows left out."""
         each = self.left_out(prior)
-        blocks = replace(self.blocks, n_fused=0, n_working=8 * len(self.natural))
+        blocks = replace(self.blocks, n_fused=0, n_working=WORKING * len(self.natural))
         with one_blas_thread():
             seen, without, squares, weight = map(float, blocks.reduce(rows, each.sums, n_threads))
         offset = self.whitened[0].log_det

@@ -302,7 +302,7 @@ def _weights_of(chunk: Chunk) -> Any:
 
 
 def _are_finite(sums: Sequence[Any]) -> bool:
-    return all(bool(np.all(np.isfinite(value))) for value in sums)
+    return all(bool(np.all(np.isfinite(value))) for value in on_host(sums))
 
 
 def _square_times(x: Any, offset: Any, weights: Any) -> Any:
