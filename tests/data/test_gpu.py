@@ -7,6 +7,7 @@ from sklearn.base import clone
 import apolar
 from apolar._core.namespaces import to_numpy
 from apolar.data import open_rows
+from apolar.data.rows import MAX_DEVICE_CHUNK_SIZE
 from apolar.em import kernel_block
 from apolar.em.problem import Problem
 from apolar.estimator.fitted import FittedState
@@ -109,7 +110,7 @@ def test_a_fit_with_long_tails_is_that_of_the_host(kind):
     rows = X[:100_000] + np.random.default_rng(0).standard_t(3, (100_000, X.shape[1]))
     model = apolar.StudentMixture(4, covariance_type=kind, random_state=0)
     ours, expected = (clone(model).fit(each) for each in (tensor(rows), rows))
-    assert_same(ours, expected)
+    assert_same(ours, expected, 1e-6)
     np.testing.assert_allclose(to_numpy(ours.dof_), expected.dof_, rtol=1e-6)
     ours_new, new = ours.score_samples(tensor(rows[:500])), expected.score_samples(rows[:500])
     np.testing.assert_allclose(to_numpy(ours_new), new, rtol=1e-8)
@@ -202,4 +203,5 @@ def test_memory_of_the_device_stays_bounded():
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     fitted(rows)
-    assert torch.cuda.max_memory_allocated() < 2**30
+    # The numbers of a chunk, in double precision; rows left out take all of it.
+    assert torch.cuda.max_memory_allocated() < 8 * MAX_DEVICE_CHUNK_SIZE
