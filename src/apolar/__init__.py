@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ApolarWarning",
+    "BayesianGaussianMixture",
     "GaussianMixture",
     "MixtureClassifier",
     "MixtureImputer",
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from apolar.classification import MixtureClassifier
     from apolar.data.device import on_device
     from apolar.decomposition import Status, Waring, decompose, refine
-    from apolar.estimator import GaussianMixture, MixtureImputer, StudentMixture
+    from apolar.estimator import BayesianGaussianMixture, GaussianMixture, MixtureImputer, StudentMixture
     from apolar.exceptions import ApolarWarning
     from apolar.mixture import MixtureStatus, Prior, SphericalMixture
     from apolar.moments import Moments, MomentSketch, n_components_from_spectrum, spherical_moments
@@ -74,7 +75,7 @@ _HOMES = {
     "apolar.mixture": ("MixtureStatus", "Prior", "SphericalMixture"),
     "apolar.moments": ("MomentSketch", "Moments", "n_components_from_spectrum", "spherical_moments"),
     "apolar.recovery": ("MomentMixture", "mixture_from_moments", "recover", "select_from_moments"),
-    "apolar.estimator": ("GaussianMixture", "MixtureImputer", "StudentMixture"),
+    "apolar.estimator": ("BayesianGaussianMixture", "GaussianMixture", "MixtureImputer", "StudentMixture"),
     "apolar.exceptions": ("ApolarWarning",),
     "apolar.selection": ("Selection", "select"),
     "apolar.classification": ("MixtureClassifier",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Sequence
-from typing import Any, Self, overload
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
@@ -222,6 +222,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     covariances_: Array
     dof: Any = None
     """The degrees of freedom of the components: those of Gaussian ones are not limited."""
+    _state_type: ClassVar[type[FittedState]] = FittedState
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -261,13 +262,17 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         try:
             rows = open_input(self, X, sample_weight, reset=True, is_reread=True)
             with one_blas_thread(), with_column_names(self):
-                fit_rows(self, X, rows, kind, prior, weighted_rows(sample_weight))
+                self._fit_rows(X, rows, kind, prior, weighted_rows(sample_weight))
         except BaseException:
             # A fit that fails, or is interrupted from the keyboard, leaves the estimator as it was.
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
         return self
+
+    def _fit_rows(self, *known: Any) -> None:
+        """Fit checked rows, and set the attributes."""
+        fit_rows(self, *known)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
         """Update the mixture from a batch of a stream, in bounded memory.
