@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, as_plain
 from apolar._core.checks import CovarianceType, StartName, numeric_array, random_generator
 from apolar._core.constants import MIN_WEIGHT
 from apolar.data import Rows
@@ -60,9 +60,7 @@ class VariationalState(FittedState):
         assert self.mean_precision is not None
         assert self.degrees_of_freedom is not None
         weights = np.log(np.maximum(self.parameters.weights, MIN_WEIGHT))
-        shifts = log_density_shifts(
-            self.mean_precision, self.degrees_of_freedom, self.parameters.n_features
-        )
+        shifts = log_density_shifts(self.mean_precision, self.degrees_of_freedom, self.parameters.n_features)
         return np.asarray(expected_log_weights(self.weight_concentration) - weights + shifts)
 
     @classmethod
@@ -88,9 +86,24 @@ class VariationalState(FittedState):
             message=fit.status.value,
             weight_concentration=posterior.concentration,
             mean_precision=posterior.mean_precision,
-            degrees_of_freedom=posterior.dof[()],
+            degrees_of_freedom=as_plain(posterior.dof),
             **prior,
         )
+
+    @staticmethod
+    def stored_shapes(kind: Family, n_components: int, n_features: int) -> dict[str, tuple[int, ...]]:
+        """Return the fields that files hold beside those of a mixture, and their shapes."""
+        of_weights, one = (n_components,), (n_features,) * kind.n_axes
+        return {
+            "weight_concentration": of_weights,
+            "mean_precision": of_weights,
+            "degrees_of_freedom": () if kind.shares_covariance else of_weights,
+            "weight_concentration_prior": (),
+            "mean_precision_prior": (),
+            "mean_prior": (n_features,),
+            "degrees_of_freedom_prior": (),
+            "covariance_prior": one,
+        }
 
     def as_start(self, problem: Problem) -> PosteriorFit:
         """Return the posterior as the start of another run."""
@@ -104,9 +117,9 @@ class VariationalState(FittedState):
 class BayesianGaussianMixture(GaussianMixture):
     """A mixture of Gaussians whose parameters have a distribution, by variational inference.
 
-    Takes the place of `sklearn.mixture.BayesianGaussianMixture`: from the same start, each pass gives the same
-    posterior and the same lower bound. It is faster, as passes are those of `GaussianMixture`, and takes the
-    starts, sources of rows and sample weights of that class.
+    Takes the place of `sklearn.mixture.BayesianGaussianMixture`: from the same start, each pass gives the
+    same posterior and the same lower bound. It is faster, as passes are those of `GaussianMixture`, and takes
+    the starts, sources of rows and sample weights of that class.
 
     Parameters
     ----------
@@ -309,15 +322,11 @@ covariance_prior_ : float or ndarray
                 f"{dof:.3f}."
             )
         known = {
-            "weight_concentration_prior": (
-                1 / self.n_components
-                if self.weight_concentration_prior is None
-                else self.weight_concentration_prior
-            ),
-            "mean_precision_prior": 1.0 if self.mean_precision_prior is None else self.mean_precision_prior,
+            "weight_concentration_prior": float(self.weight_concentration_prior or 1 / self.n_components),
+            "mean_precision_prior": float(self.mean_precision_prior or 1.0),
             "mean_prior": moments.mean if mean is None else _given(mean, (n_features,), "means"),
-            "degrees_of_freedom_prior": n_features if dof is None else dof,
-            "covariance_prior": covariance[()],
+            "degrees_of_freedom_prior": float(dof or n_features),
+            "covariance_prior": as_plain(covariance),
         }
         inside = problem.whitening.transform_parameters(
             MixtureParameters(np.ones(1), known["mean_prior"][None], covariance)
@@ -388,8 +397,6 @@ def _refuse(name: str) -> property:
     return property(missing)
 
 
-for _name in (
-    "aic", "bic", "icl", "loo_samples", "partial_fit", "bootstrap", "standard_errors", "marginal", "conditional",
-    "regress",
-):  # fmt: skip
+_REFUSED = "aic bic icl loo_samples partial_fit bootstrap standard_errors marginal conditional regress"
+for _name in _REFUSED.split():
     setattr(BayesianGaussianMixture, _name, _refuse(_name))

@@ -164,6 +164,11 @@ class FittedState:
         n_parameters = self.family.n_parameters(*self.parameters.means.shape)
         return n_parameters + (0 if self.parameters.noise is None else N_NOISE_PARAMETERS)
 
+    @staticmethod
+    def stored_shapes(kind: Family, n_components: int, n_features: int) -> dict[str, tuple[int, ...]]:  # noqa: ARG004
+        """Return the fields that files hold beside those of a mixture, and their shapes."""
+        return {}
+
     @property
     def log_factors(self) -> Array | float:
         """What is added to the logarithm of the weighted density of each component."""

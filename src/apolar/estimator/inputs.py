@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import (
     _check_n_features,
@@ -182,7 +183,7 @@ def open_input(
             accept_sparse="csr",
             dtype="numeric",
             reset=reset,
-            ensure_all_finite="allow-nan",  # missing values
+            ensure_all_finite="allow-nan" if get_tags(estimator).input_tags.allow_nan else True,
             ensure_min_samples=min_rows,
         )
     if sample_weight is None:

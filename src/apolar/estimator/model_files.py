@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
 from apolar import __version__
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, as_plain
 from apolar._core.checks import check_integer, one_of, positive_number
 from apolar._core.files import (
     check_target,
@@ -159,6 +159,8 @@ def _to_arrays(state: FittedState, parameters: dict[str, Any], names: Any) -> di
         value = getattr(state, name)
         if value is not None:
             arrays[f"{name}_"] = np.asarray(value, dtype=kind)
+    for name in state.stored_shapes(state.family, *mixture.means.shape):
+        arrays[f"{name}_"] = np.asarray(getattr(state, name), dtype=np.float64)
     if names is not None:
         arrays[_NAMES] = np.array(list(names), dtype=np.str_)
     if mixture.noise is not None:
@@ -207,6 +209,9 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
         if strengths.diagonal > 1:
             raise ValueError("The second number of shrinkage_ is a fraction, of at most 1.")
         known["shrinkage"] = None if is_one and not strengths.common else strengths
+    state_type = cls._state_type  # type: ignore[attr-defined]
+    for name, shape in state_type.stored_shapes(kind, r, m).items():
+        known[name] = _read_posterior(arrays, name, shape)
     for name in ("rounding_variances", "shrinkage", "n_iter"):
         if known.get(name) is not None and np.any(np.asarray(known[name]) < 0):
             raise ValueError(f"{name}_ must not be negative.")
@@ -218,8 +223,20 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
         if len(names) != m:
             raise ValueError(f"{_NAMES} must be {m} names; there are {len(names)}.")
         vars(model)[_NAMES] = np.array(names, dtype=object)
-    FittedState(kind, mixture, precision, **known).set_on(model)
+    state_type(kind, mixture, precision, **known).set_on(model)
     return model
+
+
+def _read_posterior(arrays: dict[str, Array], name: str, shape: tuple[int, ...]) -> Any:
+    """Return numbers of a posterior or of its prior, checked; under a process there are two per weight."""
+    stored = arrays.get(f"{name}_")
+    if stored is None:
+        raise ValueError(f"There is no {name}_.")
+    is_process = name == "weight_concentration" and stored.ndim == 2
+    numbers = stored_numbers(arrays, f"{name}_", (2, *shape) if is_process else shape)
+    if name not in ("mean_prior", "covariance_prior") and np.any(numbers <= 0):
+        raise ValueError(f"{name}_ must be positive.")
+    return tuple(numbers) if is_process else as_plain(numbers)
 
 
 def _read_mixture(arrays: dict[str, Array], kind: Family, r: int, m: int) -> MixtureParameters:

@@ -17,7 +17,14 @@ from apolar._core.constants import MIN_WEIGHT
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 
-__all__ = ["Concentration", "ConjugatePrior", "Posterior", "expected_log_weights", "log_density_shifts", "mean_weights"]
+__all__ = [
+    "Concentration",
+    "ConjugatePrior",
+    "Posterior",
+    "expected_log_weights",
+    "log_density_shifts",
+    "mean_weights",
+]
 
 Concentration = Array | tuple[Array, Array]
 """Of the weights: that of a Dirichlet distribution, or the two of each fraction of the rest of a stick."""
@@ -87,7 +94,9 @@ class ConjugatePrior:
             concentration = 1.0 + counts, self.weight_concentration + later
         mean_precision = self.mean_precision + counts
         offsets = stats.first / np.maximum(counts, MIN_WEIGHT)[:, None] - self.mean
-        scatter = family.scatter(stats) + family.between(offsets, self.mean_precision * counts / mean_precision)
+        scatter = family.scatter(stats) + family.between(
+            offsets, self.mean_precision * counts / mean_precision
+        )
         # Where components share a covariance, it is from the rows of one of them, on average.
         shares = len(counts) if family.shares_covariance else 1
         n_rows, scatter = (family.pooled(each, axis=0) / shares for each in (counts, scatter))
@@ -146,4 +155,6 @@ class Posterior:
             of_weights = float(np.sum(betaln(*self.concentration)))
         else:
             of_weights = float(gammaln(self.concentration).sum() - gammaln(self.concentration.sum()))
-        return entropy + of_wisharts + of_weights - 0.5 * n_features * float(np.log(self.mean_precision).sum())
+        return (
+            entropy + of_wisharts + of_weights - 0.5 * n_features * float(np.log(self.mean_precision).sum())
+        )
