@@ -30,7 +30,7 @@ START = RNG.dirichlet(np.ones(6), size=600)
 
 
 class FromStart(sklearn.mixture.BayesianGaussianMixture):
-    def _initialize_parameters(self, rows, random_state, xp=None):
+    def _initialize_parameters(self, rows, *_, **__):
         self._initialize(rows, START)
 
 
@@ -110,12 +110,9 @@ def test_all_sources_of_rows_give_the_same_posterior(kind):
 def test_a_warm_start_continues():
     whole = fit(init_params=START)
     parts = BayesianGaussianMixture(6, init_params=START, max_iter=1, warm_start=True)
-    n_passes = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        for n_passes in range(1, 500):
-            if parts.fit(X).converged_:
-                break
+        n_passes = next(n for n in range(1, 500) if parts.fit(X).converged_)
     assert n_passes == whole.n_iter_
     np.testing.assert_allclose(parts.means_, whole.means_, rtol=1e-6)
 

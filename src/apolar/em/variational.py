@@ -10,7 +10,7 @@ import numpy as np
 from apolar.em.problem import Problem
 from apolar.em.result import FitStatus
 from apolar.mixture.parameters import SufficientStats
-from apolar.mixture.variational import ConjugatePrior, Posterior
+from apolar.mixture.posterior import ConjugatePrior, Posterior
 
 __all__ = ["PosteriorFit", "run_variational"]
 

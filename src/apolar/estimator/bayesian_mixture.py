@@ -23,8 +23,7 @@ from apolar.estimator.summary import Summary
 from apolar.exceptions import warn_user
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, canonical_order
-from apolar.mixture.variational import (
-    Concentration,
+from apolar.mixture.posterior import (
     ConjugatePrior,
     Posterior,
     expected_log_weights,
@@ -44,21 +43,19 @@ class VariationalState(FittedState):
     The fields are the attributes of scikit-learn's class.
     """
 
-    weight_concentration: Concentration | None = None
-    mean_precision: Array | None = None
-    degrees_of_freedom: Array | None = None
+    # As in `Posterior`, and with what was left to the rows in `ConjugatePrior`: never None.
+    weight_concentration: Any = None
+    mean_precision: Any = None
+    degrees_of_freedom: Any = None
     weight_concentration_prior: float | None = None
     mean_precision_prior: float | None = None
     mean_prior: Array | None = None
     degrees_of_freedom_prior: float | None = None
-    covariance_prior: Array | None = None
+    covariance_prior: Array | float | None = None
 
     @property
     def log_factors(self) -> Array:
         """What the expected log-densities have beside those of the mixture of the means."""
-        assert self.weight_concentration is not None
-        assert self.mean_precision is not None
-        assert self.degrees_of_freedom is not None
         weights = np.log(np.maximum(self.parameters.weights, MIN_WEIGHT))
         shifts = log_density_shifts(self.mean_precision, self.degrees_of_freedom, self.parameters.n_features)
         return np.asarray(expected_log_weights(self.weight_concentration) - weights + shifts)
@@ -108,7 +105,6 @@ class VariationalState(FittedState):
     def as_start(self, problem: Problem) -> PosteriorFit:
         """Return the posterior as the start of another run."""
         inside = problem.whitening.transform_parameters(self.parameters)
-        assert self.weight_concentration is not None
         known = self.weight_concentration, self.mean_precision, np.asarray(self.degrees_of_freedom)
         posterior = Posterior(*known, inside.means, inside.covariances)
         return PosteriorFit(posterior, "warm start", lower_bounds=tuple(self.lower_bounds or ()))
@@ -321,7 +317,7 @@ covariance_prior_ : float or ndarray
                 f"The parameter 'degrees_of_freedom_prior' should be greater than {n_features - 1}, but got "
                 f"{dof:.3f}."
             )
-        known = {
+        known: dict[str, Any] = {
             "weight_concentration_prior": float(self.weight_concentration_prior or 1 / self.n_components),
             "mean_precision_prior": float(self.mean_precision_prior or 1.0),
             "mean_prior": moments.mean if mean is None else _given(mean, (n_features,), "means"),
