@@ -183,7 +183,8 @@ class FittedState:
         _ = self.blocks
         for one in fields(self):
             vars(estimator).pop(f"{one.name}_", None)
-        vars(estimator).pop("dof_", None)
+        for name in ("dof_", "_labels"):
+            vars(estimator).pop(name, None)
         vars(estimator).update(attributes, _state=self)
 
     def attributes(self) -> dict[str, Any]:

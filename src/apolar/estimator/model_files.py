@@ -34,10 +34,19 @@ from apolar.mixture.parameters import MixtureParameters, NoiseBox, WhitenedParam
 from apolar.mixture.prior import PRIORS, Prior, Strengths
 from apolar.mixture.tails import MIN_DOF
 
-__all__ = ["Checkpoint", "check_writable", "load_model", "save_model", "stored_state"]
+__all__ = [
+    "Checkpoint",
+    "check_writable",
+    "load_model",
+    "model_from_json",
+    "model_to_json",
+    "save_model",
+    "stored_state",
+]
 
 MODEL_FORMAT = "apolar Gaussian mixture"
 MODEL_VERSION = 1
+WHAT = "a Gaussian mixture of apolar"
 
 # The fields of the fitted state, by what they hold; precisions are computed from covariances.
 _SCALARS: dict[str, Any] = {
@@ -89,6 +98,11 @@ def save_model(
     **changed
         Parameters that differ from those of the model.
     """
+    save_arrays(path, MODEL_FORMAT, MODEL_VERSION, _checked_arrays(model, state, **changed))
+
+
+def _checked_arrays(model: Any, state: FittedState | None = None, **changed: Any) -> dict[str, Array]:
+    """Return a fitted mixture as arrays that can be read again."""
     if state is None:
         check_is_fitted(model, _REQUIRED)
     parameters = model.get_params(deep=False) | changed
@@ -103,7 +117,7 @@ def save_model(
             f"This {type(model).__name__} cannot be saved: {str(error).rstrip('.')}. "
             "Give it the parameters it was fitted with, as numbers and strings, or fit it again."
         ) from error
-    save_arrays(path, MODEL_FORMAT, MODEL_VERSION, arrays)
+    return arrays
 
 
 def load_model(cls: type[Model], path: str | os.PathLike[str]) -> Model:
@@ -125,17 +139,61 @@ def load_model(cls: type[Model], path: str | os.PathLike[str]) -> Model:
     ValueError
         If the file is of another kind or version, is damaged, or holds no valid mixture.
     """
-    what = "a Gaussian mixture of apolar"
-    arrays = load_arrays(path, MODEL_FORMAT, MODEL_VERSION, what, names=["apolar", "parameters", *_REQUIRED])
+    arrays = load_arrays(path, MODEL_FORMAT, MODEL_VERSION, WHAT, names=["apolar", "parameters", *_REQUIRED])
+    return _checked_model(cls, arrays, str(path))
+
+
+def _checked_model(cls: type[Model], arrays: dict[str, Array], source: str) -> Model:
+    """Return the model of the arrays of a file or text, whose errors name the source."""
     try:
         return _from_arrays(cls, arrays)
     # JSON can be nested too deeply for Python, and hold integers that are too large for a float.
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise ValueError(
-            f"{path}, written by apolar {str(arrays['apolar'])[:20]}, is not a valid mixture: "
+            f"{source}, written by apolar {str(arrays['apolar'])[:20]}, is not a valid mixture: "
             f"{str(error).rstrip('.')}. Save the model again, with the release that reads it: this is "
             f"{__version__}."
         ) from error
+
+
+def model_to_json(model: Any) -> str:
+    """Return a fitted mixture as JSON text: what `save_model` writes, as lists."""
+    content: dict[str, Any] = {"format": MODEL_FORMAT, "version": MODEL_VERSION}
+    for name, array in _checked_arrays(model).items():
+        # A likelihood that is not known is NaN, which JSON has not.
+        is_known = array.dtype.kind != "f" or np.all(np.isfinite(array))
+        content[name] = array.tolist() if is_known else None
+    content["parameters"] = json.loads(content["parameters"])
+    return json.dumps(content, allow_nan=False)
+
+
+def model_from_json(cls: type[Model], text: str) -> Model:
+    """Return the mixture of a text that `model_to_json` wrote, after checking all of it."""
+    try:
+        content = json.loads(text, parse_constant=_refuse_constant)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"The text is not {WHAT}: it is no JSON ({error}).") from error
+    if not isinstance(content, dict) or content.pop("format", None) != MODEL_FORMAT:
+        raise ValueError(f"The text is not {WHAT}: it does not say so. Pass what to_json returned.")
+    version = content.pop("version", None)
+    if version != MODEL_VERSION:
+        raise ValueError(
+            f"The text has version {version!r}; this library reads {MODEL_VERSION}. Load it with the release "
+            "that wrote it."
+        )
+    missing = sorted({"apolar", "parameters", *_REQUIRED} - set(content))
+    if missing:
+        raise ValueError(f"The text is not {WHAT}: it has no {', '.join(missing)}.")
+    content["parameters"] = json.dumps(content["parameters"])
+    arrays = {}
+    for name, value in content.items():
+        try:
+            # An empty list does not say that it would hold strings.
+            kind = np.str_ if name == "start_notes_" and not value else None
+            arrays[name] = np.asarray(np.nan if value is None else value, kind)
+        except ValueError as error:
+            raise ValueError(f"The text is not {WHAT}: {name} is ragged.") from error
+    return _checked_model(cls, arrays, "The text")
 
 
 def _to_arrays(state: FittedState, parameters: dict[str, Any], names: Any) -> dict[str, Array]:
