@@ -13,6 +13,7 @@ __all__ = [
     "ApolarWarning",
     "BayesianGaussianMixture",
     "GaussianMixture",
+    "Mclust",
     "MixtureClassifier",
     "MixtureImputer",
     "MixtureStatus",
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from apolar.recovery import MomentMixture, mixture_from_moments, recover, select_from_moments
     from apolar.reports import report
     from apolar.selection import Selection, select
+    from apolar.selection.mclust import Mclust
     from apolar.tensor import SymmetricTensor, apolar_product, hankel
     from apolar.versions import show_versions
 
@@ -78,6 +80,7 @@ _HOMES = {
     "apolar.estimator": ("BayesianGaussianMixture", "GaussianMixture", "MixtureImputer", "StudentMixture"),
     "apolar.exceptions": ("ApolarWarning",),
     "apolar.selection": ("Selection", "select"),
+    "apolar.selection.mclust": ("Mclust",),
     "apolar.classification": ("MixtureClassifier",),
     "apolar.reports": ("report",),
     "apolar.citations": ("citation",),
