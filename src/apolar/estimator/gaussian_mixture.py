@@ -40,6 +40,7 @@ from apolar.estimator.model_files import (
 from apolar.estimator.standard_errors import Bootstrap, StandardErrors, bootstrap, standard_errors
 from apolar.estimator.stream import update_from_batch
 from apolar.estimator.summary import Summary, summary_of
+from apolar.mixture.directions import Directions
 from apolar.mixture.parameters import N_NOISE_PARAMETERS
 from apolar.mixture.prior import Prior
 from apolar.mixture.recovered import sample
@@ -613,6 +614,34 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
                [5.1, 1.8]])
         """
         return marginals.regress(self, columns, values)
+
+    def discriminating_directions(self, n_directions: int = 2) -> Directions:
+        """Return the directions in which the components are most apart, as mclust's `MclustDR`.
+
+        The first are those of linear discriminant analysis, which part the means (mclust's `crimcoords`, of
+        the fitted mixture in place of labels); then come those in which the covariances differ most
+        [scrucca2010].
+
+        Parameters
+        ----------
+        n_directions : int, default=2
+            At most; there are no more than columns.
+
+        Returns
+        -------
+        directions : Directions
+            With `axes`, shape (n_features, n_directions), and `transform(X)`.
+
+        Examples
+        --------
+        >>> import apolar
+        >>> iris = apolar.datasets.load_iris()
+        >>> gm = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
+        >>> plane = gm.discriminating_directions()
+        >>> plane.n_by_position, plane.transform(iris.data).shape
+        (2, (150, 2))
+        """
+        return marginals.directions(self, n_directions)
 
     # --- uncertainty of the parameters ----------------------------------------------------------
 
