@@ -126,3 +126,49 @@ def test_bad_arguments_are_refused():
         apolar.Mclust(X, 2, "ABC")
     with pytest.raises(TypeError, match="no parameter 'verbos'"):
         apolar.Mclust(X, 2, verbos=True)
+
+
+# --- the bootstrap test of the number of components ----------------------------------------------
+
+
+def test_one_more_component_is_tested_until_it_is_no_better():
+    test = apolar.mclustBootstrapLRT(X, "VVI", nboot=39, random_state=0)
+    assert test.G == 3
+    assert len(test.obs) == len(test.p_value) == len(test.boot) == 3
+    assert np.all(test.p_value[:2] <= 0.03)  # 1 in 40, or in as many as have a maximum of the likelihood
+    assert test.p_value[2] > 0.05
+    fits = apolar.select(X, (1, 2), "VVI", random_state=0).table
+    assert test.obs[0] == pytest.approx(2 * (fits[1].log_likelihood - fits[0].log_likelihood), rel=1e-4)
+    assert [len(drawn) for drawn in test.boot] == [39, 39, 39]
+    lines = repr(test).splitlines()
+    assert lines[0].endswith("(VVI)")
+    assert lines[-1].split()[:3] == ["3", "vs", "4"]
+    again = apolar.mclustBootstrapLRT(X, "VVI", nboot=39, random_state=0)
+    np.testing.assert_array_equal(again.boot[0], test.boot[0])
+
+
+def test_the_level_is_kept_by_one_component():
+    rng = np.random.default_rng(1)
+    tables = rng.standard_normal((12, 60, 1))
+    p_values = [
+        apolar.mclustBootstrapLRT(rows, "E", nboot=19, maxG=1, random_state=seed).p_value[0]
+        for seed, rows in enumerate(tables)
+    ]
+    # Of 12 tables without clusters, four or more are below 0.05 in 0.2% of cases.
+    assert np.sum(np.array(p_values) <= 0.05) < 4
+
+
+def test_weights_are_of_the_rows_and_not_of_those_drawn():
+    counts = np.full(len(X), 2.0)
+    test = apolar.mclustBootstrapLRT(X, "VVI", nboot=5, maxG=1, random_state=0, sample_weight=counts)
+    assert not np.isnan(test.boot[0]).any()
+    assert test.G == (1 if test.p_value[0] > 0.05 else 2)
+
+
+def test_numbers_that_cannot_be_compared_are_refused():
+    with pytest.raises(ValueError, match="cannot be compared: .*Lower maxG"):
+        apolar.mclustBootstrapLRT(X[:12], "VVV", nboot=2, level=0.999)
+    with pytest.raises(ValueError, match="nboot must be at least 1"):
+        apolar.mclustBootstrapLRT(X, "VVV", nboot=0)
+    with pytest.raises(ValueError, match="level must be between 0 and 1"):
+        apolar.mclustBootstrapLRT(X, "VVV", level=5)

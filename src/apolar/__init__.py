@@ -34,6 +34,7 @@ __all__ = [
     "decompose",
     "decomposition",
     "hankel",
+    "mclustBootstrapLRT",
     "mixture",
     "mixture_from_moments",
     "moments",
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from apolar.recovery import MomentMixture, mixture_from_moments, recover, select_from_moments
     from apolar.reports import report
     from apolar.selection import Selection, select
-    from apolar.selection.mclust import Mclust
+    from apolar.selection.mclust import Mclust, mclustBootstrapLRT
     from apolar.tensor import SymmetricTensor, apolar_product, hankel
     from apolar.versions import show_versions
 
@@ -80,7 +81,7 @@ _HOMES = {
     "apolar.estimator": ("BayesianGaussianMixture", "GaussianMixture", "MixtureImputer", "StudentMixture"),
     "apolar.exceptions": ("ApolarWarning",),
     "apolar.selection": ("Selection", "select"),
-    "apolar.selection.mclust": ("Mclust",),
+    "apolar.selection.mclust": ("Mclust", "mclustBootstrapLRT"),
     "apolar.classification": ("MixtureClassifier",),
     "apolar.reports": ("report",),
     "apolar.citations": ("citation",),

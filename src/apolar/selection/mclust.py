@@ -5,18 +5,24 @@ from __future__ import annotations
 import math
 import re
 import textwrap
+import warnings
 from collections.abc import Iterable
+from dataclasses import dataclass
 from html import escape
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from apolar._core.arrays import Array
+from apolar._core.checks import check_fraction, check_integer, random_generator
+from apolar._core.display import text_table
 from apolar.estimator.summary import Summary
+from apolar.exceptions import ApolarWarning
 from apolar.mixture.families import UNIVARIATE, family
-from apolar.selection import select
+from apolar.selection import Selection, select
 
-__all__ = ["Mclust"]
+__all__ = ["BootstrapLRT", "Mclust", "mclustBootstrapLRT"]
 
 # What R calls the families; those of one component have no other to be equal to.
 WORDS = {
@@ -200,6 +206,125 @@ class Mclust:
 
     def __repr__(self) -> str:
         return f"'Mclust' model object: ({self.modelName},{self.G})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BootstrapLRT:
+    """The result of `mclustBootstrapLRT`; entry i is of i + 1 components against i + 2.
+
+    Attributes
+    ----------
+    modelName : str
+    obs : ndarray
+        The statistics: twice the gain in log-likelihood by one more component.
+    p_value : ndarray
+    boot : list of ndarray
+        The statistics of the tables drawn, NaN where one has no maximum of the likelihood.
+    G : int
+        The first number of components against which one more is no better.
+    """
+
+    modelName: str  # noqa: N815
+    obs: Array
+    p_value: Array
+    boot: list[Array]
+    G: int
+
+    def __repr__(self) -> str:
+        pairs = [f"{g} vs {g + 1}" for g in range(1, len(self.obs) + 1)]
+        cells = zip(pairs, map(_figures, self.obs), [f"{p:.3g}" for p in self.p_value], strict=True)
+        head = f"Bootstrap sequential LRT for the number of mixture components ({self.modelName})"
+        return "\n".join(
+            [head, "", *text_table(["", "LRTS", "bootstrap p-value"], [list(line) for line in cells])]
+        )
+
+
+def mclustBootstrapLRT(  # noqa: N802
+    X: Any,
+    modelName: str,
+    nboot: int = 999,
+    level: float = 0.05,
+    maxG: int = 9,
+    *,
+    random_state: Any = None,
+    **parameters: Any,
+) -> BootstrapLRT:
+    """Test one component against two, two against three and so on, until one more is no better.
+
+    The statistic is compared with those of tables of as many rows, drawn from the fit with fewer components:
+    its distribution is not known [mclachlan1987].
+
+    Parameters
+    ----------
+    X : array_like or dataframe, shape (n_samples, n_features)
+    modelName : str
+        The family.
+    nboot : int, default=999
+        The number of tables drawn for each test.
+    level : float, default=0.05
+        The p-value above which one more component is no better.
+    maxG : int, default=9
+        The most components that are tested against one more.
+    random_state : int, RandomState, Generator or None, default=None
+    **parameters
+        Of `apolar.select`.
+
+    Returns
+    -------
+    test : BootstrapLRT
+
+    Examples
+    --------
+    >>> import apolar
+    >>> X, _ = apolar.datasets.make_example(2, 200, random_state=0)
+    >>> test = apolar.mclustBootstrapLRT(X, "VII", nboot=19, random_state=0)
+    >>> test.G
+    3
+    """
+    check_integer(nboot, "nboot", least=1)
+    check_integer(maxG, "maxG", least=1)
+    check_fraction(level, "level")
+    rng = random_generator(random_state)
+    known = {"random_state": int(rng.integers(2**31)), **parameters}
+    of_drawn = {name: value for name, value in known.items() if name != "sample_weight"}
+    obs, p_values, boot = list[float](), list[float](), list[Array]()
+    for g in range(1, maxG + 1):
+        selection = select(X, (g, g + 1), modelName, **known)
+        statistic, null = _statistic(selection), selection.models.get(selection.table[0].key)
+        if null is None or math.isnan(statistic):
+            reason = next(row.failed for row in selection.table if row.failed)
+            raise ValueError(
+                f"{g} and {g + 1} components cannot be compared: {reason} Lower maxG, or give a prior."
+            )
+        null.set_params(random_state=rng)
+        n_rows = round(selection.table[0].n_samples)
+        drawn = np.array(
+            [_drawn_statistic(null.sample(n_rows)[0], g, modelName, of_drawn) for _ in range(nboot)]
+        )
+        obs.append(statistic)
+        boot.append(drawn)
+        # As the table itself, those that count have a maximum of the likelihood.
+        seen = drawn[~np.isnan(drawn)]
+        p_values.append((1 + int(np.sum(seen >= statistic))) / (1 + len(seen)))
+        if p_values[-1] > level:
+            break
+    n_better = sum(p <= level for p in p_values)
+    return BootstrapLRT(modelName, np.array(obs), np.array(p_values), boot, n_better + 1)
+
+
+def _statistic(selection: Selection) -> float:
+    fewer, more = (row.log_likelihood for row in selection.table)
+    return 2 * (more - fewer)
+
+
+def _drawn_statistic(X: Array, g: int, name: str, known: dict[str, Any]) -> float:
+    """Return the statistic of a table that was drawn; NaN if the likelihood has no maximum."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ApolarWarning)
+        try:
+            return _statistic(select(X, (g, g + 1), name, **known))
+        except ValueError:
+            return math.nan
 
 
 def _code(covariance_type: str) -> str:
