@@ -162,7 +162,7 @@ def test_weights_are_of_the_rows_and_not_of_those_drawn():
     counts = np.full(len(X), 2.0)
     test = apolar.mclustBootstrapLRT(X, "VVI", nboot=5, maxG=1, random_state=0, sample_weight=counts)
     assert not np.isnan(test.boot[0]).any()
-    assert test.G == (1 if test.p_value[0] > 0.05 else 2)
+    assert (1 if test.p_value[0] > 0.05 else 2) == test.G
 
 
 def test_numbers_that_cannot_be_compared_are_refused():

@@ -1,5 +1,6 @@
 """Labels of the fit, and fitted mixtures elsewhere: in scikit-learn, JSON and SQL."""
 
+import functools
 import json
 import sqlite3
 
@@ -23,17 +24,29 @@ def fit(kind="full", rows=X, cls=GaussianMixture, **parameters):
     return cls(3, covariance_type=kind, init_params="kmeans", random_state=0, **parameters).fit(rows)
 
 
-def models():
-    yield from (fit(kind) for kind in FAMILY_NAMES)
-    for kind in ("full", "tied", "diag", "spherical", "tied_diag", "tied_spherical"):
-        for prior_type in ("dirichlet_process", "dirichlet_distribution"):
-            yield fit(
-                kind, cls=BayesianGaussianMixture, weight_concentration_prior_type=prior_type, max_iter=500
-            )
+KINDS = [(GaussianMixture, kind, {}) for kind in FAMILY_NAMES] + [
+    (BayesianGaussianMixture, kind, {"weight_concentration_prior_type": prior_type, "max_iter": 500})
+    for kind in ("full", "tied", "diag", "spherical", "tied_diag", "tied_spherical")
+    for prior_type in ("dirichlet_process", "dirichlet_distribution")
+]
+OTHERS = [(GaussianMixture, "full", {"noise": True}), (StudentMixture, "full", {})]
 
 
-MODELS = list(models())
-NAMES = [f"{type(model).__name__}-{model.covariance_type}" for model in MODELS]
+@pytest.fixture(scope="module")
+def fitted():
+    """A function that returns the mixture of an entry of these lists, fitted once."""
+    return functools.cache(lambda cls, kind, *items: fit(kind, cls=cls, **dict(items)))
+
+
+@pytest.fixture
+def model(request, fitted):
+    cls, kind, parameters = request.param
+    return fitted(cls, kind, *parameters.items())
+
+
+def each_of(kinds):
+    names = [f"{cls.__name__}-{kind}" for cls, kind, _ in kinds]
+    return pytest.mark.parametrize("model", kinds, ids=names, indirect=True)
 
 
 # --- labels -------------------------------------------------------------------------------------
@@ -82,7 +95,7 @@ def test_noise_is_labelled_in_the_fit():
 # --- scikit-learn -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", MODELS, ids=NAMES)
+@each_of(KINDS)
 def test_scikit_learn_says_the_same_of_rows(model):
     theirs = model.to_sklearn()
     assert type(theirs) is getattr(sklearn.mixture, type(model).__name__)
@@ -140,7 +153,7 @@ def test_onnx_says_the_same_of_rows(kind, cls):
 # --- JSON ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", [*MODELS, fit(noise=True), fit(cls=StudentMixture)])
+@each_of(KINDS + OTHERS)
 def test_json_holds_all_digits(model):
     again = type(model).from_json(model.to_json())
     names = {name for name in vars(model) if name.endswith("_")}
@@ -222,7 +235,7 @@ def sqlite_labels(model, rows, names):
     return [label for (label,) in database.execute(f"SELECT {model.to_sql('sqlite')} FROM t")]
 
 
-@pytest.mark.parametrize("model", [*MODELS, fit(noise=True)])
+@each_of(KINDS + OTHERS[:1])
 def test_sqlite_gives_the_same_labels(model):
     assert sqlite_labels(model, NEW, ["x0", "x1", "x2"]) == model.predict(NEW).tolist()
 
