@@ -26,6 +26,8 @@ def test_what_a_result_used_is_cited():
     assert set(keys(apolar.citation(plain))) & {"fraley1998", "fraley2007"} == {"fraley1998"}
     noisy = apolar.GaussianMixture(3, noise=0.05, **settings).fit(X)
     assert {"banfield1993", "byers1998"} <= set(keys(apolar.citation(noisy)))
+    posterior = apolar.BayesianGaussianMixture(2, max_iter=500, random_state=0).fit(X)
+    assert keys(apolar.citation(posterior)) == ["khouja2022moments", "arthur2007", "attias2000", "blei2006"]
     pencil = apolar.decompose("x^3 + y^3", method="pencil")
     assert "khouja2022diagonalisation" in keys(apolar.citation(pencil))
     cited = keys(apolar.citation(apolar.select(X, [1, 2], "spherical", random_state=0), model))

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 import apolar
-from apolar import GaussianMixture
+from apolar import BayesianGaussianMixture, GaussianMixture
 from apolar.mixture.families import FAMILIES
 from apolar.search.starts import STARTS
 from mixtures import FAMILY_NAMES, pairs
@@ -36,7 +36,9 @@ def expected_failures(estimator):
     return reasons
 
 
-@parametrize_with_checks([GaussianMixture()], expected_failed_checks=expected_failures)
+@parametrize_with_checks(
+    [GaussianMixture(), BayesianGaussianMixture()], expected_failed_checks=expected_failures
+)
 @pytest.mark.filterwarnings("ignore")
 def test_the_checks_of_scikit_learn(estimator, check):
     check(estimator)

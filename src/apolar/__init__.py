@@ -11,7 +11,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ApolarWarning",
+    "BayesianGaussianMixture",
     "GaussianMixture",
+    "Mclust",
     "MixtureClassifier",
     "MixtureImputer",
     "MixtureStatus",
@@ -32,6 +34,7 @@ __all__ = [
     "decompose",
     "decomposition",
     "hankel",
+    "mclustBootstrapLRT",
     "mixture",
     "mixture_from_moments",
     "moments",
@@ -55,13 +58,14 @@ if TYPE_CHECKING:
     from apolar.classification import MixtureClassifier
     from apolar.data.device import on_device
     from apolar.decomposition import Status, Waring, decompose, refine
-    from apolar.estimator import GaussianMixture, MixtureImputer, StudentMixture
+    from apolar.estimator import BayesianGaussianMixture, GaussianMixture, MixtureImputer, StudentMixture
     from apolar.exceptions import ApolarWarning
     from apolar.mixture import MixtureStatus, Prior, SphericalMixture
     from apolar.moments import Moments, MomentSketch, n_components_from_spectrum, spherical_moments
     from apolar.recovery import MomentMixture, mixture_from_moments, recover, select_from_moments
     from apolar.reports import report
     from apolar.selection import Selection, select
+    from apolar.selection.mclust import Mclust, mclustBootstrapLRT
     from apolar.tensor import SymmetricTensor, apolar_product, hankel
     from apolar.versions import show_versions
 
@@ -74,9 +78,10 @@ _HOMES = {
     "apolar.mixture": ("MixtureStatus", "Prior", "SphericalMixture"),
     "apolar.moments": ("MomentSketch", "Moments", "n_components_from_spectrum", "spherical_moments"),
     "apolar.recovery": ("MomentMixture", "mixture_from_moments", "recover", "select_from_moments"),
-    "apolar.estimator": ("GaussianMixture", "MixtureImputer", "StudentMixture"),
+    "apolar.estimator": ("BayesianGaussianMixture", "GaussianMixture", "MixtureImputer", "StudentMixture"),
     "apolar.exceptions": ("ApolarWarning",),
     "apolar.selection": ("Selection", "select"),
+    "apolar.selection.mclust": ("Mclust", "mclustBootstrapLRT"),
     "apolar.classification": ("MixtureClassifier",),
     "apolar.reports": ("report",),
     "apolar.citations": ("citation",),

@@ -7,7 +7,7 @@ from importlib import resources
 from typing import Any
 
 from apolar.decomposition import Waring
-from apolar.estimator import GaussianMixture, MixtureImputer
+from apolar.estimator import BayesianGaussianMixture, GaussianMixture, MixtureImputer
 from apolar.estimator.inputs import check_parameters
 from apolar.mixture import SphericalMixture
 from apolar.selection import Selection
@@ -79,6 +79,8 @@ def _keys(result: Any) -> list[str]:
         if not hasattr(result, "start_"):
             raise ValueError("This mixture is not fitted: fit it, then ask what to cite.")
         keys = [key for name, cited in _STARTS.items() if name in result.start_ for key in cited]
+        if isinstance(result, BayesianGaussianMixture):
+            return [*keys, "attias2000", "blei2006"]
         keys += NOISE_KEYS if result.noise_box_ is not None else []
         # There is none with `reg_covar` in its place.
         family, prior = check_parameters(result)

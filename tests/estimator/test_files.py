@@ -12,7 +12,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import apolar
-from apolar import GaussianMixture, MomentSketch, Prior, StudentMixture
+from apolar import BayesianGaussianMixture, GaussianMixture, MomentSketch, Prior, StudentMixture
 from apolar._core.files import load_arrays, save_arrays
 from apolar.estimator import model_files
 from apolar.estimator.inputs import constraints
@@ -92,7 +92,8 @@ def test_a_round_trip_is_exact(tmp_path, kind, noise):
 
 
 def test_every_parameter_is_checked():
-    assert set(constraints()) == set(StudentMixture().get_params())
+    classes = StudentMixture, BayesianGaussianMixture
+    assert set(constraints()) == {name for cls in classes for name in cls().get_params()}
 
 
 def test_names_of_columns_come_back(tmp_path):

@@ -18,6 +18,11 @@ def working_dtype(*arrays: Array) -> np.dtype[Any]:
     return np.dtype(np.complex128 if any(map(np.iscomplexobj, arrays)) else np.float64)
 
 
+def as_plain(array: Array) -> Array | float:
+    """Return an array without axes as a float, and others as they are."""
+    return array if array.ndim else float(array)
+
+
 def unit_rows(vectors: Array) -> Array:
     """Return the rows divided by their norms; a row of zeros becomes the first unit vector."""
     norms = np.linalg.norm(vectors, axis=1)

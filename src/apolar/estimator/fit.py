@@ -47,6 +47,7 @@ __all__ = [
     "CallbackSupportMixin",
     "NotConvergedWarning",
     "Search",
+    "check_enough_rows",
     "check_memory",
     "fit_rows",
     "problem_of",
@@ -161,12 +162,17 @@ def problem_of(
     refuse_rows_out_of_reach(problem.rows, problem.whitening, problem.far_rows)
     if noise:
         problem = with_noise_component(problem, noise, box)
+    check_enough_rows(problem, n_components)
+    return problem
+
+
+def check_enough_rows(problem: Problem, n_components: int) -> None:
+    """Refuse more components than rows."""
     if problem.n_rows < n_components:
         raise ValueError(
             f"n_components = {n_components} components need at least as many rows; got "
             f"n_samples = {problem.n_rows}. Ask for fewer components, or pass more rows."
         )
-    return problem
 
 
 def warm_start_of(last: FittedState, problem: Problem, *, is_same: bool = False) -> Fit:

@@ -116,8 +116,10 @@ class FittedState:
                 f"{'' if kind.dof is None else f' and dof={kind.dof!r}'}: fit it again."
             )
         arrays = {name: np.array(known[f"{name}_"], np.float64) for name in _ARRAYS if f"{name}_" in known}
-        others = {one.name: known[f"{one.name}_"] for one in fields(cls) if f"{one.name}_" in known}
-        return cls(kind, MixtureParameters(**arrays, noise=noise), dtype, **others)
+        made = estimator._state_type
+        others = {one.name: known[f"{one.name}_"] for one in fields(made) if f"{one.name}_" in known}
+        state: FittedState = made(kind, MixtureParameters(**arrays, noise=noise), dtype, **others)
+        return state
 
     def _is_shown_in(self, attributes: dict[str, Any]) -> bool:
         """Return whether attributes are those of this mixture, up to their precision."""
@@ -162,6 +164,16 @@ class FittedState:
         n_parameters = self.family.n_parameters(*self.parameters.means.shape)
         return n_parameters + (0 if self.parameters.noise is None else N_NOISE_PARAMETERS)
 
+    @staticmethod
+    def stored_shapes(kind: Family, n_components: int, n_features: int) -> dict[str, tuple[int, ...]]:  # noqa: ARG004
+        """Return the fields that files hold beside those of a mixture, and their shapes."""
+        return {}
+
+    @property
+    def log_factors(self) -> Array | float:
+        """What is added to the logarithm of the weighted density of each component."""
+        return 0.0
+
     # --- attributes -----------------------------------------------------------------------------
 
     def set_on(self, estimator: Any) -> None:
@@ -171,7 +183,8 @@ class FittedState:
         _ = self.blocks
         for one in fields(self):
             vars(estimator).pop(f"{one.name}_", None)
-        vars(estimator).pop("dof_", None)
+        for name in ("dof_", "_labels"):
+            vars(estimator).pop(name, None)
         vars(estimator).update(attributes, _state=self)
 
     def attributes(self) -> dict[str, Any]:
@@ -234,6 +247,7 @@ class FittedState:
         """Natural parameters in whitened coordinates, shape (n_components, n_stats); the noise is last."""
         whitening, inside = self.whitened
         natural, noise = self.family.natural(inside), self.parameters.noise
+        natural[..., 0] += self.log_factors
         return append_noise(natural, self.parameters.weights, noise, whitening.log_det)
 
     @functools.cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Sequence
-from typing import Any, Self, overload
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
@@ -19,6 +19,7 @@ from apolar._core.namespaces import namespace
 from apolar._core.threads import one_blas_thread
 from apolar.estimator import marginals
 from apolar.estimator.cluster_merging import Combination, Overlap, combine, overlap
+from apolar.estimator.exports import sql_of_labels, to_sklearn
 from apolar.estimator.fit import CallbackSupportMixin, fit_rows, with_callbacks
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import (
@@ -29,10 +30,17 @@ from apolar.estimator.inputs import (
     weighted_rows,
     with_column_names,
 )
-from apolar.estimator.model_files import check_writable, load_model, save_model
+from apolar.estimator.model_files import (
+    check_writable,
+    load_model,
+    model_from_json,
+    model_to_json,
+    save_model,
+)
 from apolar.estimator.standard_errors import Bootstrap, StandardErrors, bootstrap, standard_errors
 from apolar.estimator.stream import update_from_batch
 from apolar.estimator.summary import Summary, summary_of
+from apolar.mixture.directions import Directions
 from apolar.mixture.parameters import N_NOISE_PARAMETERS
 from apolar.mixture.prior import Prior
 from apolar.mixture.recovered import sample
@@ -222,9 +230,11 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     covariances_: Array
     dof: Any = None
     """The degrees of freedom of the components: those of Gaussian ones are not limited."""
+    _state_type: ClassVar[type[FittedState]] = FittedState
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.estimator_type = "clusterer"
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
         return tags
@@ -261,13 +271,19 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         try:
             rows = open_input(self, X, sample_weight, reset=True, is_reread=True)
             with one_blas_thread(), with_column_names(self):
-                fit_rows(self, X, rows, kind, prior, weighted_rows(sample_weight))
+                self._fit_rows(X, rows, kind, prior, weighted_rows(sample_weight))
+                if rows.in_memory and rows.device_template is None:
+                    self._labels = self.predict(X)
         except BaseException:
             # A fit that fails, or is interrupted from the keyboard, leaves the estimator as it was.
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
         return self
+
+    def _fit_rows(self, *known: Any) -> None:
+        """Fit checked rows, and set the attributes."""
+        fit_rows(self, *known)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
         """Update the mixture from a batch of a stream, in bounded memory.
@@ -292,9 +308,22 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         update_from_batch(self, X, sample_weight)
         return self
 
+    @property
+    def labels_(self) -> Array:
+        """The component of each row of the last fit, shape (n_samples,), if the rows were in memory."""
+        check_is_fitted(self)
+        known: Array | None = vars(self).get("_labels")
+        if known is None:
+            raise AttributeError(
+                "labels_ are those of the rows of fit, if these were in memory: call predict(X), also after "
+                "partial_fit and load."
+            )
+        return known
+
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
         """Fit the mixture and return the component of each row, shape (n_samples,)."""
-        return self.fit(X, y, sample_weight=sample_weight).predict(X)
+        labels = vars(self.fit(X, y, sample_weight=sample_weight)).get("_labels")
+        return self.predict(X) if labels is None else labels
 
     # --- rows -----------------------------------------------------------------------------------
 
@@ -586,6 +615,34 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         """
         return marginals.regress(self, columns, values)
 
+    def discriminating_directions(self, n_directions: int = 2) -> Directions:
+        """Return the directions in which the components are most apart, as mclust's `MclustDR`.
+
+        The first are those of linear discriminant analysis, which part the means (mclust's `crimcoords`, of
+        the fitted mixture in place of labels); then come those in which the covariances differ most
+        [scrucca2010].
+
+        Parameters
+        ----------
+        n_directions : int, default=2
+            At most; there are no more than columns.
+
+        Returns
+        -------
+        directions : Directions
+            With `axes`, shape (n_features, n_directions), and `transform(X)`.
+
+        Examples
+        --------
+        >>> import apolar
+        >>> iris = apolar.datasets.load_iris()
+        >>> gm = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
+        >>> plane = gm.discriminating_directions()
+        >>> plane.n_by_position, plane.transform(iris.data).shape
+        (2, (150, 2))
+        """
+        return marginals.directions(self, n_directions)
+
     # --- uncertainty of the parameters ----------------------------------------------------------
 
     def standard_errors(self, X: Any, sample_weight: Any = None) -> StandardErrors:
@@ -765,3 +822,78 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             The state of a stream is not stored: `partial_fit` continues as after `fit`.
         """
         return load_model(cls, path)
+
+    def to_json(self) -> str:
+        """Return the fitted mixture as JSON text: what `save` writes, with all digits.
+
+        Returns
+        -------
+        text : str
+            For `from_json`.
+
+        Examples
+        --------
+        >>> import apolar
+        >>> X = apolar.datasets.load_iris().data
+        >>> gm = apolar.GaussianMixture(3, random_state=0).fit(X)
+        >>> again = apolar.GaussianMixture.from_json(gm.to_json())
+        >>> bool((again.predict_proba(X) == gm.predict_proba(X)).all())
+        True
+        """
+        return model_to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the mixture of a text that `to_json` returned, after checking all of it."""
+        return model_from_json(cls, text)
+
+    # --- elsewhere ----------------------------------------------------------------------------
+
+    def to_sklearn(self) -> Any:
+        """Return the fitted mixture as an estimator of scikit-learn, for what takes only that.
+
+        Returns
+        -------
+        model : sklearn.mixture.GaussianMixture
+            Of a `BayesianGaussianMixture`, the one of scikit-learn. Its predictions are the same. Families
+            that scikit-learn has not become "spherical", "diag" or "full": components repeat what they
+            share. A noise component and t distributions are refused.
+
+        Examples
+        --------
+        >>> import apolar
+        >>> X = apolar.datasets.load_iris().data
+        >>> gm = apolar.GaussianMixture(3, covariance_type="VEV", random_state=0).fit(X)
+        >>> gm.to_sklearn().covariance_type
+        'full'
+        """
+        return to_sklearn(self)
+
+    def to_sql(self, dialect: str = "sqlite") -> str:
+        """Return `predict` as an expression of SQL, to be computed where the rows are.
+
+        Parameters
+        ----------
+        dialect : {"sqlite", "postgresql", "duckdb", "mysql", "bigquery", "tsql"}, default="sqlite"
+            How names of columns are quoted; the rest is the same.
+
+        Returns
+        -------
+        expression : str
+            The label of a row, of columns with the names in the fit, or x0, x1 and so on; NULL where a column
+            is. Only `+ - * CASE` and a subquery without a table.
+
+        Examples
+        --------
+        >>> import sqlite3
+        >>> import apolar
+        >>> X = apolar.datasets.load_iris().data[:, :2]
+        >>> gm = apolar.GaussianMixture(3, random_state=0).fit(X)
+        >>> database = sqlite3.connect(":memory:")
+        >>> _ = database.execute("CREATE TABLE flowers (x0 REAL, x1 REAL)")
+        >>> _ = database.executemany("INSERT INTO flowers VALUES (?, ?)", X.tolist())
+        >>> labels = database.execute(f"SELECT {gm.to_sql('sqlite')} FROM flowers").fetchall()
+        >>> [label for (label,) in labels] == gm.predict(X).tolist()
+        True
+        """
+        return sql_of_labels(self, dialect)

@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import (
     _check_n_features,
@@ -52,7 +53,7 @@ def constraints() -> dict[str, Any]:
     later, against the rows.
     """
     counted, whole = (Interval(Integral, least, None, closed="left") for least in (1, 0))
-    not_negative = Interval(Real, 0, None, closed="left")
+    not_negative, positive = (Interval(Real, 0, None, closed=side) for side in ("left", "neither"))
     return {
         "n_components": [counted],
         "covariance_type": "no_validation",
@@ -73,6 +74,12 @@ def constraints() -> dict[str, Any]:
         "n_threads": [counted, None],
         "checkpoint": [str, os.PathLike, None],
         "checkpoint_every": [counted],
+        "weight_concentration_prior_type": [StrOptions({"dirichlet_process", "dirichlet_distribution"})],
+        "weight_concentration_prior": [positive, None],
+        "mean_precision_prior": [positive, None],
+        "mean_prior": ["array-like", None],
+        "degrees_of_freedom_prior": [positive, None],
+        "covariance_prior": ["array-like", positive, None],
         "dof": [StrOptions({"own", "common"}), Interval(Real, MIN_DOF, None, closed="left")],
     }
 
@@ -176,7 +183,7 @@ def open_input(
             accept_sparse="csr",
             dtype="numeric",
             reset=reset,
-            ensure_all_finite="allow-nan",  # missing values
+            ensure_all_finite="allow-nan" if get_tags(estimator).input_tags.allow_nan else True,
             ensure_min_samples=min_rows,
         )
     if sample_weight is None:

@@ -19,10 +19,20 @@ from apolar.em.blocks import as_float64_rows
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import float_type, open_input
 from apolar.mixture.conditional import min_distances
+from apolar.mixture.directions import Directions, discriminating_directions
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters
 
-__all__ = ["OutlierRule", "Regression", "conditional", "find_outliers", "impute", "marginal", "regress"]
+__all__ = [
+    "OutlierRule",
+    "Regression",
+    "conditional",
+    "directions",
+    "find_outliers",
+    "impute",
+    "marginal",
+    "regress",
+]
 
 Model = TypeVar("Model")
 
@@ -209,6 +219,15 @@ def conditional(model: Model, columns: Any, values: Any) -> Model:
         covariances, dof = covariances * kind.each(scales[:, 0]), dof + len(given)
     made = MixtureParameters(responsibilities[:, 0], means, covariances, dof=dof)
     return _with_columns(model, kind, made, others)
+
+
+def directions(model: Any, n_directions: int) -> Directions:
+    """Return the directions in which the components are most apart; noise does not count."""
+    check_integer(n_directions, "n_directions", least=1)
+    state = FittedState.of(model)
+    weights, means = state.parameters.weights, state.parameters.means
+    covariances = state.family.matrices(np.asarray(state.parameters.covariances), *means.shape)
+    return discriminating_directions(weights / weights.sum(), means, covariances, n_directions)
 
 
 def regress(model: Any, columns: Any, values: Any) -> Regression:

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
 from apolar import __version__
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, as_plain
 from apolar._core.checks import check_integer, one_of, positive_number
 from apolar._core.files import (
     check_target,
@@ -35,10 +35,19 @@ from apolar.mixture.parameters import MixtureParameters, NoiseBox, WhitenedParam
 from apolar.mixture.prior import PRIORS, Prior, Strengths
 from apolar.mixture.tails import MIN_DOF
 
-__all__ = ["Checkpoint", "check_writable", "load_model", "save_model", "stored_state"]
+__all__ = [
+    "Checkpoint",
+    "check_writable",
+    "load_model",
+    "model_from_json",
+    "model_to_json",
+    "save_model",
+    "stored_state",
+]
 
 MODEL_FORMAT = "apolar Gaussian mixture"
 MODEL_VERSION = 1
+WHAT = "a Gaussian mixture of apolar"
 
 # The fields of the fitted state, by what they hold; precisions are computed from covariances.
 _SCALARS: dict[str, Any] = {
@@ -90,6 +99,11 @@ def save_model(
     **changed
         Parameters that differ from those of the model.
     """
+    save_arrays(path, MODEL_FORMAT, MODEL_VERSION, _checked_arrays(model, state, **changed))
+
+
+def _checked_arrays(model: Any, state: FittedState | None = None, **changed: Any) -> dict[str, Array]:
+    """Return a fitted mixture as arrays that can be read again."""
     if state is None:
         check_is_fitted(model, _REQUIRED)
     parameters = model.get_params(deep=False) | changed
@@ -104,7 +118,7 @@ def save_model(
             f"This {type(model).__name__} cannot be saved: {str(error).rstrip('.')}. "
             "Give it the parameters it was fitted with, as numbers and strings, or fit it again."
         ) from error
-    save_arrays(path, MODEL_FORMAT, MODEL_VERSION, arrays)
+    return arrays
 
 
 def load_model(cls: type[Model], path: str | os.PathLike[str]) -> Model:
@@ -126,26 +140,73 @@ def load_model(cls: type[Model], path: str | os.PathLike[str]) -> Model:
     ValueError
         If the file is of another kind or version, is damaged, or holds no valid mixture.
     """
-    what = "a Gaussian mixture of apolar"
-    arrays = load_arrays(path, MODEL_FORMAT, MODEL_VERSION, what, names=["apolar", "parameters", *_REQUIRED])
+    arrays = load_arrays(path, MODEL_FORMAT, MODEL_VERSION, WHAT, names=["apolar", "parameters", *_REQUIRED])
+    return _checked_model(cls, arrays, str(path))
+
+
+def _checked_model(cls: type[Model], arrays: dict[str, Array], source: str) -> Model:
+    """Return the model of the arrays of a file or text, whose errors name the source."""
     try:
         return _from_arrays(_class_of(cls, arrays), arrays)
     # JSON can be nested too deeply for Python, and hold integers that are too large for a float.
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise ValueError(
-            f"{path}, written by apolar {str(arrays['apolar'])[:20]}, is not a valid mixture: "
+            f"{source}, written by apolar {str(arrays['apolar'])[:20]}, is not a valid mixture: "
             f"{str(error).rstrip('.')}. Save the model again, with the release that reads it: this is "
             f"{__version__}."
         ) from error
 
 
 def _class_of(cls: type[Model], arrays: dict[str, Array]) -> type[Model]:
-    """Return the class of the mixture of a file: that of long tails if there are degrees of freedom."""
-    has_tails = "dof_" in arrays
+    """Return the class of the mixture of a file: the class that reads it, or one derived from it."""
+    names, has_tails = set(json.loads(stored_value(arrays, "parameters", str))), "dof_" in arrays
     for each in (cls, *cls.__subclasses__()):
-        if ("dof" in signature(each).parameters) == has_tails:
+        known = set(signature(each).parameters)
+        if names <= known and ("dof" in known) == has_tails:
             return each
-    raise ValueError("it has no degrees of freedom: load it by GaussianMixture.load.")
+    if not has_tails and "dof" in signature(cls).parameters:
+        raise ValueError("it has no degrees of freedom: load it by GaussianMixture.load.")
+    return cls
+
+
+def model_to_json(model: Any) -> str:
+    """Return a fitted mixture as JSON text: what `save_model` writes, as lists."""
+    content: dict[str, Any] = {"format": MODEL_FORMAT, "version": MODEL_VERSION}
+    for name, array in _checked_arrays(model).items():
+        # A likelihood that is not known is NaN, which JSON has not.
+        is_known = array.dtype.kind != "f" or np.all(np.isfinite(array))
+        content[name] = array.tolist() if is_known else None
+    content["parameters"] = json.loads(content["parameters"])
+    return json.dumps(content, allow_nan=False)
+
+
+def model_from_json(cls: type[Model], text: str) -> Model:
+    """Return the mixture of a text that `model_to_json` wrote, after checking all of it."""
+    try:
+        content = json.loads(text, parse_constant=_refuse_constant)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"The text is not {WHAT}: it is no JSON ({error}).") from error
+    if not isinstance(content, dict) or content.pop("format", None) != MODEL_FORMAT:
+        raise ValueError(f"The text is not {WHAT}: it does not say so. Pass what to_json returned.")
+    version = content.pop("version", None)
+    if version != MODEL_VERSION:
+        raise ValueError(
+            f"The text has version {version!r}; this library reads {MODEL_VERSION}. Load it with the release "
+            "that wrote it."
+        )
+    missing = sorted({"apolar", "parameters", *_REQUIRED} - set(content))
+    if missing:
+        raise ValueError(f"The text is not {WHAT}: it has no {', '.join(missing)}.")
+    content["parameters"] = json.dumps(content["parameters"])
+    arrays = {}
+    for name, value in content.items():
+        try:
+            # An empty list does not say that it would hold strings.
+            kind = np.str_ if name == "start_notes_" and not value else None
+            arrays[name] = np.asarray(np.nan if value is None else value, kind)
+        except ValueError as error:
+            raise ValueError(f"The text is not {WHAT}: {name} is ragged.") from error
+    return _checked_model(cls, arrays, "The text")
 
 
 def _to_arrays(state: FittedState, parameters: dict[str, Any], names: Any) -> dict[str, Array]:
@@ -169,6 +230,8 @@ def _to_arrays(state: FittedState, parameters: dict[str, Any], names: Any) -> di
         value = getattr(state, name)
         if value is not None:
             arrays[f"{name}_"] = np.asarray(value, dtype=kind)
+    for name in state.stored_shapes(state.family, *mixture.means.shape):
+        arrays[f"{name}_"] = np.asarray(getattr(state, name), dtype=np.float64)
     if names is not None:
         arrays[_NAMES] = np.array(list(names), dtype=np.str_)
     if mixture.noise is not None:
@@ -218,6 +281,9 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
         if strengths.diagonal > 1:
             raise ValueError("The second number of shrinkage_ is a fraction, of at most 1.")
         known["shrinkage"] = None if is_one and not strengths.common else strengths
+    state_type = cls._state_type  # type: ignore[attr-defined]
+    for name, shape in state_type.stored_shapes(kind, r, m).items():
+        known[name] = _read_posterior(arrays, name, shape)
     for name in ("rounding_variances", "shrinkage", "n_iter"):
         if known.get(name) is not None and np.any(np.asarray(known[name]) < 0):
             raise ValueError(f"{name}_ must not be negative.")
@@ -229,8 +295,20 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
         if len(names) != m:
             raise ValueError(f"{_NAMES} must be {m} names; there are {len(names)}.")
         vars(model)[_NAMES] = np.array(names, dtype=object)
-    FittedState(kind, mixture, precision, **known).set_on(model)
+    state_type(kind, mixture, precision, **known).set_on(model)
     return model
+
+
+def _read_posterior(arrays: dict[str, Array], name: str, shape: tuple[int, ...]) -> Any:
+    """Return numbers of a posterior or of its prior, checked; under a process there are two per weight."""
+    stored = arrays.get(f"{name}_")
+    if stored is None:
+        raise ValueError(f"There is no {name}_.")
+    is_process = name == "weight_concentration" and stored.ndim == 2
+    numbers = stored_numbers(arrays, f"{name}_", (2, *shape) if is_process else shape)
+    if name not in ("mean_prior", "covariance_prior") and np.any(numbers <= 0):
+        raise ValueError(f"{name}_ must be positive.")
+    return tuple(numbers) if is_process else as_plain(numbers)
 
 
 def _read_mixture(arrays: dict[str, Array], kind: Family, r: int, m: int) -> MixtureParameters:

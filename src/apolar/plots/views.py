@@ -14,6 +14,7 @@ from apolar._core.checks import check_integer, numeric_array
 from apolar.data.chunks import as_array, require_numbers, require_table
 from apolar.data.sources import column_labels, is_dataframe, read_dataframe
 from apolar.mixture import SphericalMixture
+from apolar.mixture.directions import discriminating_directions
 from apolar.mixture.families import Family, family
 
 __all__ = [
@@ -31,10 +32,6 @@ __all__ = [
 N_COLUMNS = 5
 # A plane is made of the columns that separate the components best, this many at most.
 MAX_PLANE_COLUMNS = 200
-# Directions with a smaller part of the variance are rounding errors of columns that others determine.
-RANK_TOLERANCE = 1e-10
-# The means separate the components in a direction if this part of the variance or more is between them.
-LEAST_BETWEEN = 0.1
 # Columns that the name of an axis lists, and the least of them, in parts of the first.
 N_LOADINGS, LEAST_LOADING = 3, 0.3
 # The size of the ellipses, in standard deviations.
@@ -270,35 +267,14 @@ class MixtureView:
         return sorted(np.argsort(-self.separation, kind="stable")[:most].tolist())
 
     def discriminating_plane(self) -> Plane:
-        """Return the two directions in which the components are most apart, by position, else by shape.
-
-        The first are those in which the largest part of the variance is between the means, as in linear
-        discriminant analysis. Where that is next to nothing, as in the second direction for two components,
-        come those in which the covariances differ most [scrucca2010].
-        """
+        """Return the two directions in which the components are most apart, by position, else by shape."""
         columns = self.separating_columns(MAX_PLANE_COLUMNS)
-        n, m = len(self.means), len(columns)
-        scales = np.sqrt(self.total[columns])
-        scales[scales == 0] = 1.0
-        means = (self.means[:, columns] - self.mean[columns]) / scales
         marginal = self.family.marginal(self.covariances, columns)
-        covariances = self.family.matrices(marginal, n, m) / np.outer(scales, scales)
-        between, within = means.T * self.shares @ means, np.tensordot(self.shares, covariances, axes=1)
-        spread, vectors = np.linalg.eigh(between + within)
-        is_there = spread > RANK_TOLERANCE * spread[-1]
-        root = vectors[:, is_there] / np.sqrt(spread[is_there])
-        parts, positions = np.linalg.eigh(root.T @ between @ root)
-        by_position = positions[:, ::-1][:, parts[::-1] > LEAST_BETWEEN][:, :2]
-        differences = root.T @ (covariances - within) @ root
-        shapes = np.tensordot(self.shares, differences @ differences, axes=1)
-        others = np.eye(len(shapes)) - by_position @ by_position.T
-        # The second term keeps those by position out, also where all covariances are equal.
-        by_shape = np.linalg.eigh(others @ shapes @ others + others)[1][:, ::-1]
-        axes = root @ np.column_stack([by_position, by_shape])[:, :2]
-        # Of the two directions of an axis, that in which its largest entry is positive.
-        axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
-        mixture = MixtureView(self.weights, means @ axes, axes.T @ covariances @ axes, family("full"))
-        return Plane(columns, self.mean[columns], axes / scales[:, None], axes, mixture)
+        covariances = self.family.matrices(marginal, len(self.means), len(columns))
+        known = discriminating_directions(self.shares, self.means[:, columns], covariances, 2)
+        inside = known.transform(self.means[:, columns]), known.axes.T @ covariances @ known.axes
+        mixture = MixtureView(self.weights, *inside, family("full"))
+        return Plane(columns, known.origin, known.axes, known.loadings, mixture)
 
     @property
     def covariance(self) -> Array:

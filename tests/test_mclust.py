@@ -1,0 +1,174 @@
+"""`Mclust`: the words, signs and shapes of R's."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import apolar
+from apolar.mixture.families import FAMILIES, UNIVARIATE
+from apolar.selection import mclust
+
+PEOPLE = apolar.datasets.load_diabetes()
+RNG = np.random.default_rng(0)
+X = np.concatenate([RNG.standard_normal((50, 2)) * [1, 3] + shift for shift in (0, 9, [0, 20])])
+
+
+def test_values_are_those_of_the_selection():
+    fit = apolar.Mclust(PEOPLE.data, 3, "VVV", random_state=0)
+    gm = apolar.select(PEOPLE.data, 3, "VVV", random_state=0).best
+    assert repr(fit) == "'Mclust' model object: (VVV,3)"
+    assert (fit.modelName, fit.G, fit.n, fit.d, fit.df) == ("VVV", 3, 145, 3, 29)
+    np.testing.assert_array_equal(fit.classification, gm.predict(PEOPLE.data) + 1)
+    np.testing.assert_array_equal(fit.z, gm.predict_proba(PEOPLE.data))
+    np.testing.assert_array_equal(fit.uncertainty, 1 - fit.z.max(axis=1))
+    assert fit.bic == pytest.approx(-gm.bic(PEOPLE.data))
+    assert fit.icl == pytest.approx(-gm.icl(PEOPLE.data))
+    assert fit.loglik == pytest.approx(gm.score_samples(PEOPLE.data).sum())
+    # What R prints for this fit, as docs/mclust.md shows; EM stops a little earlier there.
+    assert fit.loglik == pytest.approx(-2303.496, abs=0.02)
+    assert fit.bic == pytest.approx(-4751.316, abs=0.02)
+    np.testing.assert_array_equal(fit.parameters.pro, gm.weights_)
+    np.testing.assert_array_equal(fit.parameters.mean, gm.means_.T)
+    assert fit.parameters.variance.sigma.shape == (3, 3, 3)
+    np.testing.assert_array_equal(fit.parameters.variance.sigma[:, :, 1], gm.covariances_[1])
+    new = fit.predict([[90, 350, 150], [250, 1200, 100]])
+    np.testing.assert_array_equal(new.classification, [1, 3])
+    assert new.z.shape == (2, 3)
+
+
+def test_the_summary_is_printed_as_r_prints_it():
+    fit = apolar.Mclust(PEOPLE.data, 3, "VVV", random_state=0)
+    lines = str(fit.summary()).splitlines()
+    assert lines[4:6] == [
+        "Mclust VVV (ellipsoidal, varying volume, shape, and orientation) model",
+        "with 3 components:",
+    ]
+    assert lines[7] == " log-likelihood   n df       BIC       ICL"
+    assert lines[8].startswith("      -2303.49")
+    assert lines[-3:] == ["Clustering table:", " 1  2  3", "81 36 28"]
+    assert "<pre>" in fit.summary()._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (-2303.4961, "-2303.496"),
+        (145.0, "145"),
+        (0.5, "0.5"),
+        (0.0, "0"),
+        (12345678.9, "12345679"),
+        (1e-3, "0.001"),
+    ],
+)
+def test_numbers_have_seven_digits(value, text):
+    assert mclust._figures(value) == text
+
+
+@pytest.mark.parametrize(
+    ("rows", "names", "expected", "words"),
+    [
+        (X, "VVI", "XXI", "diagonal multivariate normal"),
+        (X, "EII", "XII", "spherical multivariate normal"),
+        (X, "EVE", "XXX", "ellipsoidal multivariate normal"),
+        (X[:, :1], None, "X", "univariate normal"),
+    ],
+)
+def test_one_component_has_the_letter_x(rows, names, expected, words):
+    fit = apolar.Mclust(rows, 1, names, random_state=0)
+    assert fit.modelName == expected
+    assert f"Mclust {expected} ({words}) model with 1 component:" in str(fit.summary())
+
+
+def test_one_column_has_variances():
+    fit = apolar.Mclust(X[:, 1:], range(1, 4), random_state=0)
+    assert fit.modelName in ("E", "V")
+    assert set(fit.BIC) == {(name, n) for name in ("E", "V") for n in (1, 2, 3)}
+    assert fit.parameters.mean.shape == fit.parameters.variance.sigmasq.shape == (fit.G,)
+    assert max(value for value in fit.BIC.values() if not np.isnan(value)) == fit.bic
+
+
+def test_noise_is_the_last_and_has_label_zero():
+    rows = np.vstack([X, RNG.uniform(-20, 60, (40, 2))])
+    fit = apolar.Mclust(rows, 3, "VVI", noise=True, random_state=0)
+    assert fit.z.shape == (190, 4)
+    assert fit.parameters.pro.shape == (4,)
+    assert fit.parameters.pro.sum() == pytest.approx(1)
+    np.testing.assert_array_equal(fit.classification == 0, fit.z.argmax(axis=1) == 3)
+    assert "and a noise term:" in str(fit.summary()).replace("\n", " ")
+    assert str(fit.summary()).splitlines()[-2].split() == ["1", "2", "3", "0"]
+
+
+def test_annotated_data_are_read_where_asked():
+    cells = SimpleNamespace(X=X, obsm={"X_pca": X[:, :1]})
+    whole = apolar.Mclust(cells, 3, "VVI", random_state=0)
+    assert whole.d == 2
+    part = apolar.Mclust(cells, 3, "V", use_rep="X_pca", random_state=0)
+    assert part.d == 1
+    np.testing.assert_array_equal(part.predict(cells).classification, part.predict(X[:, :1]).classification)
+    with pytest.raises(ValueError, match=r"no obsm\['X_umap'\]; it has 'X_pca'"):
+        apolar.Mclust(cells, 3, use_rep="X_umap")
+    with pytest.raises(TypeError, match="use_rep is for AnnData"):
+        apolar.Mclust(X, 3, use_rep="X_pca")
+    anndata = pytest.importorskip("anndata")
+    data = anndata.AnnData(X)
+    assert apolar.Mclust(data, 3, "VVI", random_state=0).loglik == pytest.approx(whole.loglik)
+
+
+def test_all_families_have_words():
+    assert {kind.code for kind in FAMILIES.values()} | set(UNIVARIATE) <= set(mclust.WORDS)
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match="at least 1"):
+        apolar.Mclust(X, 0)
+    with pytest.raises(ValueError, match="'VVV'|VVV"):
+        apolar.Mclust(X, 2, "ABC")
+    with pytest.raises(TypeError, match="no parameter 'verbos'"):
+        apolar.Mclust(X, 2, verbos=True)
+
+
+# --- the bootstrap test of the number of components ----------------------------------------------
+
+
+def test_one_more_component_is_tested_until_it_is_no_better():
+    test = apolar.mclustBootstrapLRT(X, "VVI", nboot=39, random_state=0)
+    assert test.G == 3
+    assert len(test.obs) == len(test.p_value) == len(test.boot) == 3
+    assert np.all(test.p_value[:2] <= 0.03)  # 1 in 40, or in as many as have a maximum of the likelihood
+    assert test.p_value[2] > 0.05
+    fits = apolar.select(X, (1, 2), "VVI", random_state=0).table
+    assert test.obs[0] == pytest.approx(2 * (fits[1].log_likelihood - fits[0].log_likelihood), rel=1e-4)
+    assert [len(drawn) for drawn in test.boot] == [39, 39, 39]
+    lines = repr(test).splitlines()
+    assert lines[0].endswith("(VVI)")
+    assert lines[-1].split()[:3] == ["3", "vs", "4"]
+    again = apolar.mclustBootstrapLRT(X, "VVI", nboot=39, random_state=0)
+    np.testing.assert_array_equal(again.boot[0], test.boot[0])
+
+
+def test_the_level_is_kept_by_one_component():
+    rng = np.random.default_rng(1)
+    tables = rng.standard_normal((12, 60, 1))
+    p_values = [
+        apolar.mclustBootstrapLRT(rows, "E", nboot=19, maxG=1, random_state=seed).p_value[0]
+        for seed, rows in enumerate(tables)
+    ]
+    # Of 12 tables without clusters, four or more are below 0.05 in 0.2% of cases.
+    assert np.sum(np.array(p_values) <= 0.05) < 4
+
+
+def test_weights_are_of_the_rows_and_not_of_those_drawn():
+    counts = np.full(len(X), 2.0)
+    test = apolar.mclustBootstrapLRT(X, "VVI", nboot=5, maxG=1, random_state=0, sample_weight=counts)
+    assert not np.isnan(test.boot[0]).any()
+    assert (1 if test.p_value[0] > 0.05 else 2) == test.G
+
+
+def test_numbers_that_cannot_be_compared_are_refused():
+    with pytest.raises(ValueError, match="cannot be compared: .*Lower maxG"):
+        apolar.mclustBootstrapLRT(X[:12], "VVV", nboot=2, level=0.999)
+    with pytest.raises(ValueError, match="nboot must be at least 1"):
+        apolar.mclustBootstrapLRT(X, "VVV", nboot=0)
+    with pytest.raises(ValueError, match="level must be between 0 and 1"):
+        apolar.mclustBootstrapLRT(X, "VVV", level=5)
