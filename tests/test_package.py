@@ -81,6 +81,8 @@ def test_the_command_line_starts_without_the_numerical_libraries():
 @pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
 # What matplotlib says where there is no screen.
 @pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
+# About rows, and hidden from users.
+@pytest.mark.filterwarnings("ignore:Two solutions")
 def test_examples_run(example, capsys):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     pyplot.switch_backend("agg")
