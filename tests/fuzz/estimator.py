@@ -62,7 +62,18 @@ def run_families(rng):
     return run_on(rng, kind, X, covariance_type=str(rng.choice(codes)), noise=noise)
 
 
-def run_on(rng, kind, X, **settings):
+def run_tails(rng):
+    """Fit a table, perhaps with missing values, by components with long tails; return what was tried."""
+    kind, X = table(rng)
+    if rng.random() < 0.3:
+        kind, X = incomplete(rng, kind, X)
+    codes = (*FAMILIES, *UNIVARIATE) if X.shape[1] == 1 else FAMILIES
+    noise, dof = bool(rng.random() < 0.2), ["own", "own", "common", 1.0, 3.0, 1e6][rng.integers(6)]
+    settings = {"covariance_type": str(rng.choice(codes)), "noise": noise, "dof": dof}
+    return run_on(rng, kind, X, apolar.StudentMixture, **settings)
+
+
+def run_on(rng, kind, X, law=apolar.GaussianMixture, **settings):
     """Fit a table of some kind; return what was tried."""
     weighted, sample_weight = weights(rng, len(X))
     chosen = parameters(rng) | settings
@@ -70,7 +81,7 @@ def run_on(rng, kind, X, **settings):
         # Matrices are inverted for each component and pattern of missing values: that would take minutes.
         chosen["n_components"] = min(chosen["n_components"], 10)
     tried = f"{kind} {X.shape} {X.dtype}, weights {weighted}, {chosen}"
-    model = apolar.GaussianMixture(**chosen)
+    model = law(**chosen)
     try:
         # Warnings of the library are for people; those of NumPy are defects, and stay errors.
         with warnings.catch_warnings():
@@ -165,7 +176,7 @@ def not_worse_than_one_component(model, X, sample_weight):
     distinct = np.unique(np.where(np.abs(X.astype(float)) >= np.finfo(float).tiny, X, 0.0), axis=0)
     if has_prior and (len(distinct) < 10 or n_rows < 2 * model.n_parameters_):
         return  # the prior, which depends on the number of components, decides
-    single = apolar.GaussianMixture(**model.get_params() | {"n_components": 1})
+    single = type(model)(**model.get_params() | {"n_components": 1})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         alone = single.fit(X, sample_weight=sample_weight).lower_bound_

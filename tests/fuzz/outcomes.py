@@ -14,6 +14,7 @@ TARGETS = {
     "estimator": "estimator.run",
     "missing values": "estimator.run_incomplete",
     "families": "estimator.run_families",
+    "long tails": "estimator.run_tails",
     "sketches": "sketches.run",
     "files": "files.run",
     "command line": "command_line.run",
