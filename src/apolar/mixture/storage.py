@@ -213,9 +213,11 @@ class Covariances:
     def relative_variances(self, scatter: Array, covariances: Array) -> Array:
         """Return the eigenvalues of S^-1 scatter for each covariance S, shape (..., n)."""
         if self.n_axes < 2:
-            return self.compact(np.asarray(scatter / covariances))
-        whiteners = self.whiteners(covariances)
-        values = np.linalg.eigvalsh(np.swapaxes(whiteners, -1, -2) @ scatter @ whiteners)
+            values = self.compact(np.asarray(scatter / covariances))
+        else:
+            whiteners = self.whiteners(covariances)
+            values = np.linalg.eigvalsh(np.swapaxes(whiteners, -1, -2) @ scatter @ whiteners)
+        # By rounding, they can be below zero.
         return np.asarray(np.maximum(values, 0.0))
 
     def relative_spectrum(self, stats: SufficientStats, covariances: Array) -> tuple[Array, Array]:
