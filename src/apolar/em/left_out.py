@@ -219,7 +219,9 @@ class LeftOut:
         pieces = (own + moved) / xp.clip(of_slope, min=MIN_WEIGHT)
         common_slope, slope = of_common / (held * widened), of_slope / (held * widened)
         constant = xp.log((kept + of_weights) * all_rows / ((counts + of_weights) * (all_rows - removed)))
-        constant = constant + xp.log((1 - removed / of_components) / (1 - removed / total))
+        # Beside noise, all components together may hold less than the row.
+        share = xp.clip(removed / of_components, max=1 - MIN_LEFT)
+        constant = constant + xp.log((1 - share) / (1 - removed / total))
         constant = constant - 0.5 * n_observed * xp.log(factor)
         in_common = held if is_one else common
         stretch = held / xp.where(in_common > 0, in_common, held)
