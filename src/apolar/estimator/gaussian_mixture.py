@@ -17,6 +17,7 @@ from apolar._core.checks import CovarianceType, PriorName, StartName
 from apolar._core.constants import MIN_WEIGHT
 from apolar._core.namespaces import namespace
 from apolar._core.threads import one_blas_thread
+from apolar.em.known import UNKNOWN
 from apolar.estimator import marginals
 from apolar.estimator.cluster_merging import Combination, Overlap, combine, overlap
 from apolar.estimator.fit import CallbackSupportMixin, fit_rows, with_callbacks
@@ -29,6 +30,7 @@ from apolar.estimator.inputs import (
     weighted_rows,
     with_column_names,
 )
+from apolar.estimator.known_inputs import labels_of
 from apolar.estimator.model_files import check_writable, load_model, save_model
 from apolar.estimator.standard_errors import Bootstrap, StandardErrors, bootstrap, standard_errors
 from apolar.estimator.stream import update_from_batch
@@ -232,7 +234,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     # --- fitting ------------------------------------------------------------------------
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None, fixed: Any = None
+    ) -> Self:
         """Fit the mixture.
 
         Parameters
@@ -243,16 +247,40 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             chunks that can be read again: these are neither loaded into memory nor moved. NaN stands for a
             value that is missing, at random: the likelihood is that of the values that are there
             [ghahramani1994].
-        y : None
-            Ignored.
+        y : array_like, shape (n_samples,), optional
+            The components of rows, from 0, where they are known, and -1, NaN or None where they are not. Rows
+            of known component stay in it, from the start on. A y without unknown rows is ignored, as in
+            scikit-learn, whose pipelines pass the classes; so is one of -1 and 1 alone, two classes, where
+            NaN marks unknown rows, and one that does not hold whole numbers from -1 on.
         sample_weight : array_like, shape (n_samples,), optional
             How many rows each row counts as. Weights whose sum is less than the number of rows with a weight
             above zero cannot be counts: they are scaled to add up to that number. (Weights that come with
             chunks, and those of `partial_fit`, are used as they are.)
+        groups : array_like, shape (n_samples,), optional
+            Rows of the same group are in one component, whichever that is: the responsibilities of a group
+            follow from the densities of all of its rows [shental2004]. Any values; -1, NaN or None for rows
+            that are in no group.
+        fixed : dict, optional
+            Parameters that are known, "weights", "means" or "covariances", in the shapes of the attributes,
+            and stay as they are given; NaN for all of the mean or the covariance of a component that is to
+            be estimated. Criteria count them as if they were estimated.
 
         Returns
         -------
         self : GaussianMixture
+            If components of rows or parameters are known, components keep their order. What is known needs
+            dense rows in memory, and the criteria and predictions are those of the mixture alone.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import apolar
+        >>> iris = apolar.datasets.load_iris()
+        >>> y = np.full(150, -1)
+        >>> y[::10] = iris.target[::10]
+        >>> gm = apolar.GaussianMixture(3, random_state=0).fit(iris.data, y)
+        >>> float(np.mean(gm.predict(iris.data) == iris.target))
+        0.96...
         """
         kind, prior = check_parameters(self)
         if self.checkpoint is not None:
@@ -261,7 +289,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         try:
             rows = open_input(self, X, sample_weight, reset=True, is_reread=True)
             with one_blas_thread(), with_column_names(self):
-                fit_rows(self, X, rows, kind, prior, weighted_rows(sample_weight))
+                known = {"y": y, "groups": groups, "fixed": fixed}
+                fit_rows(self, X, rows, kind, prior, weighted_rows(sample_weight), **known)
         except BaseException:
             # A fit that fails, or is interrupted from the keyboard, leaves the estimator as it was.
             self.__dict__.clear()
@@ -293,8 +322,13 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         return self
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
-        """Fit the mixture and return the component of each row, shape (n_samples,)."""
-        return self.fit(X, y, sample_weight=sample_weight).predict(X)
+        """Fit the mixture and return the component of each row, shape (n_samples,).
+
+        Rows whose component y says have that one.
+        """
+        predicted = self.fit(X, y, sample_weight=sample_weight).predict(X)
+        labels = labels_of(y, self.n_components)
+        return predicted if labels is None else np.where(labels == UNKNOWN, predicted, labels)
 
     # --- rows -----------------------------------------------------------------------------------
 

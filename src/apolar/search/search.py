@@ -120,7 +120,8 @@ def _near_optimum_of_all(data: Problem, start: Fit, prior: Prior | None, max_ite
     while data.n_rows // step >= max(2 * SETTINGS.sample_rows, SETTINGS.approach_rows * n_parameters):
         steps.append(step)
         step *= SETTINGS.growth
-    for step in [] if start.is_from_all_rows else reversed(steps):
+    # Of samples less is known.
+    for step in [] if start.is_from_all_rows or data.known is not None else reversed(steps):
         stop = Stop(min(max_iter, SETTINGS.sample_passes), gain=SETTINGS.sample_tolerance)
         rows = data.replace(rows=data.rows.systematic_sample(step))
         (start,) = run(rows, [start], prior, stop, is_compared=False)
@@ -261,6 +262,10 @@ class SampleSearch:
             starts.append(Fit(moments, "moments", is_from_all_rows=sample.family.is_spherical))
         except ValueError as error:
             skipped = (f"moments was skipped: {error}",)
+        known = sample.known is not None and sample.known.names_components
+        if known and len(sample.targets) == n_components and np.all(np.isfinite(sample.targets)):
+            nearest = sample.imputed().nearest_stats(sample.targets)
+            starts.append(Fit(sample.m_step(nearest, self.prior), "known"))
         mixtures = overseeded_mixtures(sample, n_components, self.prior, self.rng, SETTINGS.overseeded_starts)
         return [*starts, *(Fit(parameters, "overseed") for parameters in mixtures)], skipped
 
