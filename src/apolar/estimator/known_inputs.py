@@ -59,29 +59,31 @@ def labels_of(y: Any, n_components: int) -> IndexArray | None:
     values = None if y is None else np.asarray(y, dtype=object)
     if values is None or values.ndim != 1 or not len(values):
         return None
-    # NaN and missing values of pandas are not equal to themselves.
-    is_empty = np.array(
-        [each is None or bool(each != each) or type(each).__name__ == "NAType" for each in values]
-    )
+    is_empty = np.array([_is_missing(each) for each in values])
     known = values[~is_empty]
-    is_number = all(
-        isinstance(each, int | float | np.number) and not isinstance(each, bool) for each in known
-    )
-    numbers = known.astype(float) if is_number else np.zeros(0)
-    is_code = is_number and bool(np.all((numbers >= UNKNOWN) & (numbers == np.round(numbers))))
-    if not is_empty.any():
-        distinct = set(numbers.tolist()) if is_code else set()
-        if UNKNOWN not in distinct or distinct <= {UNKNOWN, 1}:
-            return None
-    if not is_code or np.any(numbers >= n_components):
-        wrong = next(e for e in known if not is_code or e >= n_components) if is_number else known[0]
+    is_code = np.array([_is_code(each) for each in known], dtype=bool)
+    if not is_empty.any() and (not is_code.all() or UNKNOWN not in known or set(known) <= {UNKNOWN, 1}):
+        return None
+    wrong = [each for each, is_one in zip(known, is_code, strict=True) if not is_one or each >= n_components]
+    if wrong:
         raise ValueError(
             f"y marks rows of unknown component, so the others must hold the number of theirs, 0 to "
-            f"{n_components - 1}; got {wrong!r}. Give these numbers, more components, or y=None."
+            f"{n_components - 1}; got {wrong[0]!r}. Give these numbers, more components, or y=None."
         )
     labels = np.full(len(values), UNKNOWN)
-    labels[~is_empty] = numbers.astype(int)
+    labels[~is_empty] = known.astype(int)
     return labels
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN or the missing value of pandas."""
+    return value is None or type(value).__name__ == "NAType" or bool(value != value)
+
+
+def _is_code(value: Any) -> bool:
+    """Return whether a value is a whole number from -1 on."""
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return is_number and bool(value >= UNKNOWN) and value == round(value)
 
 
 def _groups_of(groups: Any) -> IndexArray:
@@ -89,7 +91,7 @@ def _groups_of(groups: Any) -> IndexArray:
     values = np.asarray(groups, dtype=object)
     if values.ndim != 1:
         raise ValueError(f"groups must hold one entry for each row; got shape {values.shape}.")
-    codes: dict[Any, int] = {None: UNKNOWN, UNKNOWN: UNKNOWN}
+    codes: dict[Any, int] = {UNKNOWN: UNKNOWN}
     return np.array([UNKNOWN if e != e else codes.setdefault(e, len(codes)) for e in values], dtype=int)
 
 
@@ -116,8 +118,8 @@ def _held(problem: Problem, n_components: int, fixed: Any) -> HeldParameters:
     if fixed is None:
         return HeldParameters()
     if not isinstance(fixed, dict) or not set(fixed) <= set(HELD):
-        given = sorted(map(str, fixed)) if isinstance(fixed, dict) else type(fixed).__name__
-        raise ValueError(f"fixed must be a dict with some of the keys {', '.join(HELD)}; got {given}.")
+        got = sorted(map(str, fixed)) if isinstance(fixed, dict) else type(fixed).__name__
+        raise ValueError(f"fixed must be a dict with some of the keys {', '.join(HELD)}; got {got}.")
     family, whitening, n_features = problem.family, problem.whitening, problem.n_features
     weights = means = covariances = None
     if "weights" in fixed:
