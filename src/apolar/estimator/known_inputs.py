@@ -12,7 +12,7 @@ from apolar.em.problem import Problem
 from apolar.mixture.parameters import MixtureParameters
 from apolar.search.given import checked_weights
 
-__all__ = ["known_of", "labels_of"]
+__all__ = ["known_of", "labels_of", "unknown_rows"]
 
 HELD = ("weights", "means", "covariances")
 
@@ -50,28 +50,36 @@ def known_of(
     return known if row_mask is None else known.taken(np.flatnonzero(row_mask))
 
 
-def labels_of(y: Any, n_components: int) -> IndexArray | None:
-    """Return the component of each row; None if y marks no row as unknown, as classes of scikit-learn do.
+def unknown_rows(y: Any) -> Array | None:
+    """Return which rows y marks as unknown; None if it marks none, as the classes of scikit-learn do.
 
-    A y without -1, NaN or None is not used, and neither is one of -1 and 1 alone, which are two classes, or
-    one with other negative numbers or fractions, which is a regression's.
+    NaN and None mark them, and so does -1 among whole numbers from -1 on, unless these are -1 and 1 alone,
+    which are two classes.
     """
     values = None if y is None else np.asarray(y, dtype=object)
-    if values is None or values.ndim != 1 or not len(values):
+    if values is None or values.ndim != 1:
         return None
-    is_empty = np.array([_is_missing(each) for each in values])
-    known = values[~is_empty]
-    is_code = np.array([_is_code(each) for each in known], dtype=bool)
-    if not is_empty.any() and (not is_code.all() or UNKNOWN not in known or set(known) <= {UNKNOWN, 1}):
+    is_empty = np.array([_is_missing(each) for each in values], dtype=bool)
+    if is_empty.any():
+        return is_empty
+    is_marked = all(map(_is_code, values)) and UNKNOWN in values and not set(values) <= {UNKNOWN, 1}
+    return values == UNKNOWN if is_marked else None
+
+
+def labels_of(y: Any, n_components: int) -> IndexArray | None:
+    """Return the component of each row, UNKNOWN where y marks it so; None if it marks none."""
+    is_unknown = unknown_rows(y)
+    if is_unknown is None:
         return None
-    wrong = [each for each, is_one in zip(known, is_code, strict=True) if not is_one or each >= n_components]
+    known = np.asarray(y, dtype=object)[~is_unknown]
+    wrong = [each for each in known if not _is_code(each) or each >= n_components]
     if wrong:
         raise ValueError(
             f"y marks rows of unknown component, so the others must hold the number of theirs, 0 to "
             f"{n_components - 1}; got {wrong[0]!r}. Give these numbers, more components, or y=None."
         )
-    labels = np.full(len(values), UNKNOWN)
-    labels[~is_empty] = known.astype(int)
+    labels = np.full(len(is_unknown), UNKNOWN)
+    labels[~is_unknown] = known.astype(int)
     return labels
 
 
@@ -83,7 +91,7 @@ def _is_missing(value: Any) -> bool:
 def _is_code(value: Any) -> bool:
     """Return whether a value is a whole number from -1 on."""
     is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    return is_number and bool(value >= UNKNOWN) and value == round(value)
+    return is_number and bool(UNKNOWN <= value < np.inf) and value == round(value)
 
 
 def _groups_of(groups: Any) -> IndexArray:
