@@ -188,7 +188,9 @@ def choose_mixtures(
         best = min(candidates, key=lambda one: bics[str(one.covariance_type)])
         return best, {"message_": f"{best.name}: the lowest BIC of {len(bics)}.", "bics_": bics}
     attributes: dict[str, Any] = {}
-    if not shared:
+    # With too few rows for two components in any class, mixtures of one are among the candidates.
+    is_few = tries_shared and not numbers and _most_components(rows, rows.counts.max(), numbers) < 2
+    if not (shared or (is_few and settings.covariance_type is None)):
         criterion = "bic" if by_prediction else settings.criterion
         try:
             attributes["selections_"], own = _separate_candidates(rows, settings, numbers, criterion)
@@ -292,11 +294,13 @@ def _fit_shrunk(rows: ClassRows, towards_common: tuple[float, ...], variances: A
     others, weights = rows.unlabelled
     if len(others):
         weights = weights * min(UNLABELLED_SHARE * rows.weights.sum() / weights.sum(), 1.0)
-    for _ in range(N_STEPS if len(others) else 0):
+    for step in range(N_STEPS if len(others) else 0):
         responsibilities = softmax(sums.log_joint(others, *strengths), axis=1) * weights[:, None]
         both = np.concatenate([values, others]), np.concatenate([shares, responsibilities])
         sums = ClassSums.of(*both, variances)
-        strengths = _mean_strengths(complete, sums, towards_common)
+        # Chosen less and less often, as they change less and less.
+        if step & (step + 1) == 0:
+            strengths = _mean_strengths(complete, sums, towards_common)
     each = zip(sums.means, sums.covariances(*strengths), sums.counts, strict=True)
     return tuple(_gaussian("full", mean, covariance[None], count) for mean, covariance, count in each)
 
@@ -496,8 +500,7 @@ def _selection(
             f"{rows.label(code)} has no two rows that differ, and a mixture of its own needs them: leave "
             "it out, or use shared=True, where the classes share a covariance."
         )
-    rows_each = 1 if numbers else max(N_FOLDS, values.shape[1] + 1)
-    most = max(1, int(count) // rows_each)
+    most = _most_components(rows, count, numbers)
     tried = tuple(number for number in numbers or AUTO if number <= most) or (most,)
     prior = {} if settings.prior is None else {"prior": settings.prior}
     given = tried, settings.covariance_type, criterion
@@ -508,6 +511,12 @@ def _selection(
             f"{rows.label(code)}: {error} If its rows are too few, leave it out, or use shared=True, "
             "where the classes share a covariance."
         ) from error
+
+
+def _most_components(rows: ClassRows, count: float, numbers: tuple[int, ...]) -> int:
+    """Return the most components of a class of that many rows, if no numbers are given."""
+    rows_each = 1 if numbers else max(N_FOLDS, rows.values.shape[1] + 1)
+    return max(1, int(count) // rows_each)
 
 
 def _fit_again(models: Mixtures, rows: ClassRows) -> Mixtures:
