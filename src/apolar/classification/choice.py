@@ -200,7 +200,8 @@ def choose_mixtures(
         else:
             # By another criterion, the choice is that of the most components.
             candidates += own if by_prediction else own[-1:]
-    if tries_shared and settings.covariance_type is None:
+    # Where no class is the most probable one, that says nothing.
+    if tries_shared and settings.covariance_type is None and np.ptp(class_prior) > 0:
         candidates.append(_same_for_all(rows))
     if len(candidates) == 1:
         return candidates[0], {"message_": f"{candidates[0].name}.", **attributes}

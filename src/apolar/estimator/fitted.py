@@ -39,6 +39,8 @@ __all__ = ["NOISE_LABEL", "FittedState"]
 
 NOISE_LABEL = -1
 """The label of rows of noise, as in HDBSCAN."""
+# Up to which the mean log-likelihoods of the same rows agree: they may have been rounded to single precision.
+SAME_LIKELIHOOD = 1e-6
 _ARRAYS = ("weights", "means", "covariances", "dof")
 
 
@@ -344,6 +346,18 @@ class FittedState:
             raise ValueError("The weights of the rows are all zero.")
         density += weight * self.whitened[0].log_det
         return FitSummary(density, self.n_parameters, weight, certainty)
+
+    def is_of_fit(self, rows: Rows) -> bool:
+        """Return whether rows are those of the fit, all of them: they are as many, and as likely."""
+        n_rows, mean = rows.n_rows, self.lower_bound
+        if rows.is_distributed or n_rows is None or mean is None or self.n_samples_seen is None:
+            return False
+        if abs(n_rows - self.n_samples_seen) > 0.5:
+            return False
+        with np.errstate(all="ignore"):
+            return bool(
+                abs(self.likelihood(rows).log_likelihood / n_rows - mean) <= SAME_LIKELIHOOD * (1 + abs(mean))
+            )
 
     def left_out(self, prior: Prior | None) -> LeftOut:
         """Return the mixture as one that is fitted, under a prior, to all rows of the fit but one."""

@@ -378,11 +378,12 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def outliers(self, X: Any, *, level: float = 0.05) -> Any:
         """Return whether each row is an outlier: further from every component than rows of the mixture are.
 
-        A row is one if its squared Mahalanobis distance from every component is above a quantile of the
-        chi-squared distribution, so high that in the rows of the fit, were they drawn from the mixture, there
-        would be any outlier at all with the probability `level` at most. A component that a single row has
-        for itself does not count. The probabilities of an outlier, which add up to one however far it is, say
-        little.
+        A row is one if its squared Mahalanobis distance from every component is above a limit, so high that
+        among as many rows as the fit had, drawn from the mixture, there would be any outlier at all with the
+        probability `level`. For new rows the limit follows from how many rows estimate the component
+        [hotelling1931]; the rows of the fit, if X is all of them, are nearer to it, and the limit is that of
+        parameters that are known. A component that a single row has for itself does not count. The
+        probabilities of an outlier, which add up to one however far it is, say little.
 
         Parameters
         ----------
