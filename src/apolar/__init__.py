@@ -27,6 +27,7 @@ __all__ = [
     "Waring",
     "__version__",
     "apolar_product",
+    "bootstrap_lrt",
     "citation",
     "datasets",
     "decompose",
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from apolar.moments import Moments, MomentSketch, n_components_from_spectrum, spherical_moments
     from apolar.recovery import MomentMixture, mixture_from_moments, recover, select_from_moments
     from apolar.reports import report
-    from apolar.selection import Selection, select
+    from apolar.selection import Selection, bootstrap_lrt, select
     from apolar.tensor import SymmetricTensor, apolar_product, hankel
     from apolar.versions import show_versions
 
@@ -76,7 +77,7 @@ _HOMES = {
     "apolar.recovery": ("MomentMixture", "mixture_from_moments", "recover", "select_from_moments"),
     "apolar.estimator": ("GaussianMixture", "MixtureImputer", "StudentMixture"),
     "apolar.exceptions": ("ApolarWarning",),
-    "apolar.selection": ("Selection", "select"),
+    "apolar.selection": ("Selection", "bootstrap_lrt", "select"),
     "apolar.classification": ("MixtureClassifier",),
     "apolar.reports": ("report",),
     "apolar.citations": ("citation",),

@@ -22,6 +22,7 @@ from apolar.cli.options import (
     mixture_options,
     numbers_of_components,
     outliers_option,
+    resamples_option,
     table_options,
 )
 from apolar.cli.output import (
@@ -58,6 +59,7 @@ MAX_DESCRIBED = 12
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the results; apolar-DATA.")
 @click.option("--append", is_flag=True, help="Also write DATA with clusters and probabilities: table.csv.")
 @outliers_option
+@resamples_option
 @click.option("--no-report", is_flag=True, help="Write no report.html.")
 @json_option
 def fit(
@@ -72,6 +74,7 @@ def fit(
     output: Path | None,
     append: bool,
     outliers: bool | float | None,
+    resamples: int | None,
     no_report: bool,
     as_json: bool,
     **reading: Any,
@@ -105,7 +108,13 @@ def fit(
     if components is None:
         raise click.UsageError("How many clusters? Give -k 3, -k 2-6, or -k auto to have the number chosen.")
     if sketch is not None:
-        for name, value in {"noise": noise, "append": append, "outliers": outliers, **reading}.items():
+        for name, value in {
+            "noise": noise,
+            "append": append,
+            "outliers": outliers,
+            "resamples": resamples,
+            **reading,
+        }.items():
             if value:
                 option = name.replace("_", "-")
                 raise click.UsageError(f"--{option} needs the rows: a sketch has only their sums.")
@@ -142,6 +151,7 @@ def fit(
                 criterion=criterion,
                 noise=noise or False,
                 seed=seed,
+                n_resamples=resamples or 0,
                 callback=bar.candidates,
                 **({"outlier_level": outliers} if isinstance(outliers, float) else {}),
             )
@@ -294,6 +304,7 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
         "" if analysis.truth is None else agreement(analysis),
         f"{bic}; best start: {model.start_}.",
         new_row,
+        *([] if analysis.stability is None else analysis.stability.sentences()[:MAX_DESCRIBED]),
         outlying,
         *(f"Warning: {message}" for message in _warnings_of(analysis)),
         *(f"{name + ':':10}{path}" for name, path in written.items()),

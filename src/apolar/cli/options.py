@@ -75,7 +75,7 @@ SECTIONS = {
     "Clusters": ("components", "covariance", "criterion", "noise", "standardise", "seed"),
     "Columns and rows": ("columns", "keep", "label_column", "id_column", "drop_missing", "sketch"),
     "What the file looks like": ("encoding", "na_values", "sheet", "header", "skip_rows", "thousands"),
-    "Results": ("output", "append", "outliers", "report", "no_report", "as_json"),
+    "Results": ("output", "append", "outliers", "resamples", "report", "no_report", "as_json"),
 }
 """The headings of help, and the parameters under each."""
 
@@ -151,6 +151,13 @@ outliers_option = click.option(
     metavar="[LEVEL]",
     help="List the rows that are too far from every cluster. With a number, the probability of any such row "
     "in a table without outliers; 0.05 by default.",
+)
+
+resamples_option = click.option(
+    "--resamples",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="Say how often each cluster comes back in N resamples of the rows: N fits more.",
 )
 
 

@@ -348,16 +348,18 @@ class FittedState:
         return FitSummary(density, self.n_parameters, weight, certainty)
 
     def is_of_fit(self, rows: Rows) -> bool:
-        """Return whether rows are those of the fit, all of them: they are as many, and as likely."""
-        n_rows, mean = rows.n_rows, self.lower_bound
-        if rows.is_distributed or n_rows is None or mean is None or self.n_samples_seen is None:
-            return False
-        if abs(n_rows - self.n_samples_seen) > 0.5:
+        """Return whether rows are those of the fit."""
+        is_counted = not rows.is_distributed and rows.n_rows is not None
+        if not is_counted or rows.n_rows != self.n_samples_seen:
             return False
         with np.errstate(all="ignore"):
-            return bool(
-                abs(self.likelihood(rows).log_likelihood / n_rows - mean) <= SAME_LIKELIHOOD * (1 + abs(mean))
-            )
+            return self.is_as_likely(self.likelihood(rows))
+
+    def is_as_likely(self, summary: FitSummary) -> bool:
+        """Return whether rows are those of the fit: as many, and as likely."""
+        mean = summary.log_likelihood / summary.n_samples
+        gap = np.inf if self.lower_bound is None else abs(mean - self.lower_bound)
+        return summary.n_samples == self.n_samples_seen and bool(gap <= SAME_LIKELIHOOD * max(1.0, abs(mean)))
 
     def left_out(self, prior: Prior | None) -> LeftOut:
         """Return the mixture as one that is fitted, under a prior, to all rows of the fit but one."""

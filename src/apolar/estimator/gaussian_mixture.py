@@ -32,6 +32,7 @@ from apolar.estimator.inputs import (
 )
 from apolar.estimator.known_inputs import labels_of
 from apolar.estimator.model_files import check_writable, load_model, save_model
+from apolar.estimator.resampling import Stability, stability_of
 from apolar.estimator.standard_errors import Bootstrap, StandardErrors, bootstrap, standard_errors
 from apolar.estimator.stream import update_from_batch
 from apolar.estimator.summary import Summary, summary_of
@@ -660,6 +661,40 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             With `standard_errors()` and `interval(level)`.
         """
         return bootstrap(self, X, sample_weight, n_resamples, parametric=parametric)
+
+    def stability(self, X: Any, sample_weight: Any = None, *, n_resamples: int = 100) -> Stability:
+        """Return whether the clusters come back when the rows are drawn again [hennig2007].
+
+        Each resample of the rows, of at most 10,000, is fitted by the search that the parameters ask for, and
+        not from the fitted mixture, where every cluster would come back.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_samples, n_features)
+            The rows of the fit.
+        sample_weight : array_like, shape (n_samples,), optional
+            Their weights.
+        n_resamples : int, default=100
+
+        Returns
+        -------
+        stability : Stability
+            With the Jaccard indices of each cluster, `jaccard`, their `mean` and `interval(level)`, and in
+            how many resamples each is `recovered`.
+
+        Examples
+        --------
+        >>> import apolar
+        >>> X = apolar.datasets.load_iris().data
+        >>> gm = apolar.GaussianMixture(2, random_state=0).fit(X)
+        >>> print(gm.stability(X, n_resamples=20))
+        Clusters in 20 resamples: Jaccard index with the likest cluster.
+        <BLANKLINE>
+        cluster  Jaccard  2.5%  97.5%  comes back
+              1     1.00  ...        1.00
+              2     1.00  ...        1.00
+        """
+        return stability_of(self, X, sample_weight, n_resamples)
 
     # --- description --------------------------------------------------------------------------
 

@@ -142,7 +142,7 @@ class OutlierRule:
             is_far &= distances > self.limits[k, n_observed]
         return is_far
 
-    def of_component(self, k: int) -> Self:
+    def of_component(self, k: Any) -> Self:
         """Return the rule for one of the components alone."""
         parts = self.means[[k]], self.covariances[[k]], self.limits[[k]], np.ones(1, dtype=bool)
         return type(self)(*parts)

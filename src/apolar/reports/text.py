@@ -84,7 +84,8 @@ def findings(analysis: Analysis, notes: Iterable[str] = ()) -> list[Finding]:
     if is_at_most_tried(analysis) and not small:
         number = len(analysis.model.weights_)
         found.append(Finding("note", f"{number} clusters are the most that were tried."))
-    found += [Finding("note", note) for note in notes]
+    stability = [] if analysis.stability is None else analysis.stability.sentences()
+    found += [Finding("note", note) for note in [*stability, *notes]]
     order = {"problem": 0, "note": 1, "good": 2}
     return sorted(found, key=lambda finding: order[finding.level])
 

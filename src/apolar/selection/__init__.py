@@ -34,9 +34,10 @@ from apolar.mixture.families import FAMILIES, UNIVARIATE, Family, family
 from apolar.moments.covariance import RowMoments, is_constant, row_moments
 from apolar.scores import CRITERIA, criterion_title
 from apolar.selection.grid import UNDER_PRIOR, Callback, Candidate, CandidateGrid, Optimum, Task
+from apolar.selection.likelihood_ratio import BootstrapTest, bootstrap_lrt
 from apolar.selection.selection_table import Row, Selection, ranked_rows, reason
 
-__all__ = ["Row", "Selection", "select"]
+__all__ = ["BootstrapTest", "Row", "Selection", "bootstrap_lrt", "select"]
 
 # Parameters of the estimator that belong to one mixture, and make no sense for many fits.
 REFUSED = (
