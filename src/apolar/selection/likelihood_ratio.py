@@ -61,8 +61,8 @@ def bootstrap_lrt(
 
     The likelihood ratio of two numbers of components has no known law. So rows are drawn from the mixture
     with fewer components, again and again, and both are fitted to them. The answer is the first number that
-    one more does not improve on significantly. It is one of components, not of clusters: a cluster that is not
-    Gaussian takes several.
+    one more does not improve on significantly. It is one of components, not of clusters: a cluster that is
+    not Gaussian takes several.
 
     Parameters
     ----------
