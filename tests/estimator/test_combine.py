@@ -104,7 +104,7 @@ def test_noise_keeps_its_label():
 def test_noise_is_the_label_where_it_is_likelier_than_each_cluster():
     shares = np.array([[0.3, 0.25], [0.5, 0.1]])  # the rest, 0.45 and 0.4, is noise
     mixture = SimpleNamespace(predict_proba=lambda _: shares, noise_box_="a box")
-    found = Combination(mixture, 2, (((0,), (1,)),), np.zeros(2))
+    found = Combination(mixture, 2, (((0,), (1,)),), np.zeros(2), np.zeros(2))
     np.testing.assert_array_equal(found.predict(None), [-1, 0])
 
 

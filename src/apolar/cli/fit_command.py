@@ -66,7 +66,7 @@ def fit(
     data: tuple[str, ...],
     components: str | None,
     covariance: list[str],
-    criterion: str,
+    criterion: str | None,
     noise: bool | float | None,
     standardise: bool | None,
     seed: int,
@@ -85,7 +85,8 @@ def fit(
     a folder, or - for standard input. Columns that are numbers are used, but
     for those that cannot be clustered by: they are named. The results go to a
     folder: labels.csv (row, cluster, its probability, outlier, the probability
-    of each cluster), model.npz (for `apolar predict`) and report.html. Clusters
+    of each cluster, and with -k auto the larger cluster that clusters which
+    overlap were combined into), model.npz (for `apolar predict`) and report.html. Clusters
     are numbered from 1, the largest first.
 
     \b
@@ -148,7 +149,7 @@ def fit(
                 covariance_type=kinds,
                 labels=table.labels,
                 standardise=bool(standardise),
-                criterion=criterion,
+                criterion=criterion or ("clusters" if components == "auto" else "bic"),
                 noise=noise or False,
                 seed=seed,
                 n_resamples=resamples or 0,
@@ -158,11 +159,13 @@ def fit(
             bar.begin("writing")
             model, level = analysis.model, analysis.outlier_level
             written = {
-                "labels": files.add_lines("labels.csv", label_lines(label_frames(model, table, level))),
+                "labels": files.add_lines(
+                    "labels.csv", label_lines(label_frames(model, table, level, analysis.clusters))
+                ),
                 "model": files.add("model.npz", model.save),
             }
             if append:
-                text = appended_text(sources, model, table, level, reading)
+                text = appended_text(sources, model, table, level, reading, analysis.clusters)
                 is_tsv = Path(sources[0].removesuffix(".gz").removesuffix(".zst")).suffix in (".tsv", ".tab")
                 written["table"] = files.add_lines("table.tsv" if is_tsv else "table.csv", text)
             if outliers is not None:
@@ -243,6 +246,7 @@ def _as_object(
         "columns": list(analysis.names),
         "notes": list(table.notes),
         "n_components": len(model.weights_),
+        "combined": [[k + 1 for k in group] for group in analysis.clusters] if analysis.clusters else None,
         "covariance": analysis.covariance_type,
         "standardised": analysis.standardised,
         "weights": model.weights_.tolist(),
@@ -268,7 +272,7 @@ def _as_object(
 def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outlying: str) -> None:
     from apolar._core.display import with_error
     from apolar.plots.views import MixtureView
-    from apolar.reports.text import agreement, choice, headline, traits
+    from apolar.reports.text import agreement, choice, headline, long_tails, tails_sentence, traits
 
     model = analysis.model
     dropped = f"Left out {table.n_dropped} rows with missing values." if table.n_dropped else ""
@@ -290,7 +294,7 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
         for j, name in enumerate(analysis.names)
     }
     show_grid(fixed, means, MixtureView.of(model).separation.tolist())
-    fit = analysis.likelihood
+    fit, tails = analysis.likelihood, long_tails(analysis, table.X)
     bic = f"BIC {fit.criteria['bic']:.2f} (lower is better), {fit.n_parameters} parameters"
     per_row = fit.log_left_out / fit.n_samples
     new_row = f"Expected log-likelihood of a new row: {per_row:.4g}." if per_row == per_row else ""
@@ -306,6 +310,7 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
         new_row,
         *([] if analysis.stability is None else analysis.stability.sentences()[:MAX_DESCRIBED]),
         outlying,
+        tails_sentence(tails) if tails else "",
         *(f"Warning: {message}" for message in _warnings_of(analysis)),
         *(f"{name + ':':10}{path}" for name, path in written.items()),
     )

@@ -50,7 +50,7 @@ class NameOf(click.ParamType):  # type: ignore[type-arg]  # generic since click 
 
 
 FAMILY = NameOf("apolar.mixture.families", "FAMILIES")
-CRITERION = NameOf("apolar.scores", "CRITERIA")
+CRITERION = NameOf("apolar.scores", "CHOICES")
 METHOD = NameOf("apolar.decomposition.methods", "METHODS")
 
 
@@ -169,8 +169,9 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
     components : str or None
         The default of -k; None if it must be given.
     """
-    default_form = "By default all."
+    default_form, default_criterion = "By default all.", ""
     if components is None:
+        default_criterion = " By default bic, and with -k auto clusters."
         default_form = "By default full, and with several numbers of clusters the best of all."
     return _add(
         click.option(
@@ -191,9 +192,10 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
         click.option(
             "--criterion",
             type=CRITERION,
-            default="bic",
-            show_default=True,
-            help="What decides among several: bic, aic, icl, evidence or loo.",
+            default=None if components is None else "bic",
+            show_default=components is not None,
+            help="What decides among several: bic, aic, icl, evidence, loo, or clusters: bic, and then "
+            f"components that overlap are combined.{default_criterion}",
         ),
         click.option(
             "--noise",

@@ -15,6 +15,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.checks import is_missing
 from apolar.estimator import GaussianMixture
+from apolar.estimator.cluster_merging import Group
 from apolar.estimator.fitted import NOISE_LABEL, FittedState
 from apolar.estimator.resampling import Stability
 from apolar.estimator.standard_errors import StandardErrors
@@ -142,6 +143,13 @@ class Analysis(TableScores):
     selection: Selection | None = None
     warnings: tuple[str, ...] = ()
     stability: Stability | None = None
+
+    @property
+    def clusters(self) -> tuple[Group, ...]:
+        """The components of each cluster, where some were combined; else nothing."""
+        combination = None if self.selection is None else self.selection.clusters
+        is_any = combination is not None and combination.n_clusters < len(self.model.weights_)
+        return combination.groups if combination is not None and is_any else ()
 
     @property
     def counts(self) -> Array:

@@ -230,4 +230,5 @@ def select_in_units(
         )
         for row in selection.table
     )
-    return replace(selection, table=table, reason=reason(table, criterion, selection.note))
+    said = reason(table, selection.criterion, selection.note, selection.clusters)
+    return replace(selection, table=table, reason=said)

@@ -289,16 +289,12 @@ def next_steps(analysis: Analysis, provenance: Provenance, tails: Sequence[str] 
         text = f"Check {which}: correct or remove errors. To set such rows aside instead:"
         steps.append(Step(text, provenance.command_with(noise=True)))
     if tails:
-        text = (
-            f"{join_names(tails)} {'has' if len(tails) == 1 else 'have'} a long tail, which clusters may "
-            "follow. Replace the values by their logarithms and fit again."
-        )
-        steps.append(Step(text))
+        steps.append(Step(tails_sentence(tails)))
     if small and number > len(small):
         steps.append(
             Step("Leave out the smallest clusters:", provenance.command_with(k=f"{number - len(small)}"))
         )
-    elif is_at_most_tried(analysis):
+    elif is_at_most_tried(analysis) and not tails:
         steps.append(Step("Try more clusters:", provenance.command_with(k=f"{number}-{2 * number}")))
     elif analysis.selection is None:
         steps.append(Step("Compare other numbers of clusters:", provenance.command_with(k="auto")))
@@ -335,6 +331,14 @@ def _of_columns(analysis: Analysis, provenance: Provenance) -> list[Step]:
         )
         steps.append(Step(text))
     return steps
+
+
+def tails_sentence(tails: Sequence[str]) -> str:
+    """Return what to do about columns with long tails."""
+    return (
+        f"{join_names(tails)} {'has' if len(tails) == 1 else 'have'} a long tail, which clusters may "
+        "follow. Replace the values by their logarithms and fit again."
+    )
 
 
 def long_tails(analysis: Analysis, X: Array) -> list[str]:
