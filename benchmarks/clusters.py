@@ -112,10 +112,10 @@ def partitions(X: Any, most: int) -> Iterator[tuple[str, Any]]:
     yield "BIC, combined by entropy", best.combine(X).predict(X)
     for least in (0.95, 0.8, 0.5):
         yield f"BIC, combined where a dip keeps {least:.0%} of the density", unimodal(best, X, least)
-    for most_mistaken in (0.1, 0.05, 0.025):
-        combined = best.combine(X, by="overlap")
-        n_clusters = int(np.flatnonzero(combined.mistaken <= most_mistaken).max()) + 1
-        name = f"BIC, combined above {100 * most_mistaken:g}% overlap"
+    combined = best.combine(X, by="overlap")
+    for limit in (0.1, 0.05, 0.025):
+        n_clusters = int(np.flatnonzero(combined.overlaps <= limit).max()) + 1
+        name = f"BIC, combined above {100 * limit:g}% overlap"
         yield name, combined.with_n_clusters(n_clusters).predict(X)
 
 

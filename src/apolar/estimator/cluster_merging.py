@@ -24,9 +24,8 @@ Group = tuple[int, ...]
 
 # The number of quasi-random points of an estimate, and the most numbers that they hold (128 MB).
 N_POINTS, MAX_POINT_NUMBERS = 2**14, 2**24
-# Clusters are combined if a larger share of the rows of one would be taken for another: see
-# benchmarks/results/clusters.md.
-MAX_MISTAKEN = 0.05
+# Clusters that overlap more than this are combined: see benchmarks/results/clusters.md.
+MAX_OVERLAP = 0.05
 
 
 # --- overlap ------------------------------------------------------------------------------------
@@ -164,8 +163,9 @@ class Combination(Displayed):
     entropies : ndarray, shape (n_components,)
         The entropy of the clustering, -sum t log t over rows and clusters, where t are the posterior
         probabilities; that of c clusters is at index c - 1.
-    mistaken : ndarray, shape (n_components,)
-        The largest share of the rows of a cluster that would be assigned to another one, likewise.
+    overlaps : ndarray, shape (n_components,)
+        The largest overlap of two clusters, likewise: the share of the rows of one that would be assigned to
+        the other, plus that of the other.
     by : {"entropy", "overlap"}
         How clusters are combined.
     """
@@ -174,7 +174,7 @@ class Combination(Displayed):
     n_clusters: int
     merges: tuple[tuple[Group, Group], ...]
     entropies: Array
-    mistaken: Array
+    overlaps: Array
     by: str = "entropy"
 
     @property
@@ -223,7 +223,7 @@ class Combination(Displayed):
             # At one cluster the entropy is zero, up to rounding.
             entropy = float(self.entropies[n - 1])
             shown = "0" if entropy < 1e-9 else figures(entropy)
-            shown = _percentage(self.mistaken[n - 1]) if self.by == "overlap" else shown
+            shown = _percentage(self.overlaps[n - 1]) if self.by == "overlap" else shown
             cells = [shown, " with ".join(map(_plus, pair))]
             rows.append([str(n), *cells, "<-" if n == self.n_clusters else ""])
         return self.sentence, (["clusters", self.by, "combined", ""], rows)
@@ -243,8 +243,8 @@ class Combination(Displayed):
 def combine(mixture: Any, rows: Rows, n_clusters: int | None, by: str = "entropy") -> Combination:
     """Return the components combined into clusters by entropy [baudry2010] or by overlap [hennig2010].
 
-    In each step the two clusters are combined that lower the entropy of the clustering most, or of which the
-    largest share of the rows of one would be taken for the other. Rows are read once; the probabilities of
+    In each step the two clusters are combined that lower the entropy of the clustering most, or that overlap
+    most. Rows are read once; the probabilities of
     those that are in doubt are kept.
     """
     one_of(by, "by", ("entropy", "overlap"))
@@ -254,13 +254,13 @@ def combine(mixture: Any, rows: Rows, n_clusters: int | None, by: str = "entropy
     posteriors = np.asarray(posteriors if rows.is_distributed else to_numpy(posteriors), dtype=np.float64)
     state = FittedState.of(mixture)
     n_rows = float(rows.n_rows or state.n_samples_seen or len(posteriors))
-    merges, entropies, mistaken = _merge_steps(posteriors, n_rows * state.parameters.weights, by)
+    merges, entropies, overlaps = _merge_steps(posteriors, n_rows * state.parameters.weights, by)
     chosen = n_clusters
     if chosen is None:
         chosen = (
-            elbow(entropies) if by == "entropy" else int(np.flatnonzero(mistaken <= MAX_MISTAKEN).max()) + 1
+            elbow(entropies) if by == "entropy" else int(np.flatnonzero(overlaps <= MAX_OVERLAP).max()) + 1
         )
-    return Combination(mixture, chosen, merges, entropies, mistaken, by).with_n_clusters(chosen)
+    return Combination(mixture, chosen, merges, entropies, overlaps, by).with_n_clusters(chosen)
 
 
 def elbow(entropies: Array) -> int:
@@ -295,7 +295,7 @@ def _squares_about_line(x: Array, y: Array) -> float:
 def _merge_steps(
     posteriors: Array, counts: Array, by: str
 ) -> tuple[tuple[tuple[Group, Group], ...], Array, Array]:
-    """Return the steps, and the entropies and largest shares mistaken of 1, 2, ... clusters.
+    """Return the steps, and the entropies and largest overlaps of 1, 2, ... clusters.
 
     Parameters
     ----------
@@ -307,15 +307,15 @@ def _merge_steps(
     """
     groups: list[Group] = [(k,) for k in range(posteriors.shape[1])]
     shares = posteriors.T.copy()
-    entropies, mistaken = list[float](), list[float]()
+    entropies, largest = list[float](), list[float]()
     merges = list[tuple[Group, Group]]()
     while True:
-        overlaps = _mistaken(shares, np.array([counts[list(group)].sum() for group in groups]))
+        overlaps = _overlaps(shares, np.array([counts[list(group)].sum() for group in groups]))
         entropies.append(-float(xlogy(shares, shares).sum()))
-        mistaken.append(float(overlaps.max()))
+        largest.append(float(overlaps.max()))
         if len(groups) == 1:
-            return tuple(merges), np.maximum(np.array(entropies[::-1]), 0.0), np.array(mistaken[::-1])
-        gains = np.maximum(overlaps, overlaps.T) if by == "overlap" else _entropy_gains(shares)
+            return tuple(merges), np.maximum(np.array(entropies[::-1]), 0.0), np.array(largest[::-1])
+        gains = overlaps if by == "overlap" else _entropy_gains(shares)
         # Of pairs with equal gains, such as those that have no row in common, the first.
         first, second = np.triu_indices(len(groups), 1)
         best = int(np.argmax(gains[first, second]))
@@ -327,14 +327,14 @@ def _merge_steps(
         shares = np.delete(shares, b, axis=0)
 
 
-def _mistaken(shares: Array, counts: Array) -> Array:
-    """Return the share of the rows of each cluster (line) that would be assigned to each other (column)."""
+def _overlaps(shares: Array, counts: Array) -> Array:
+    """Return the overlap of each pair of clusters: see `Combination`."""
     labels, n = shares.argmax(axis=0), len(shares)
     is_noise = 1 - shares.sum(axis=0) > shares.max(axis=0)
     assigned = (labels == np.arange(n)[:, None]) & ~is_noise
-    overlaps = shares @ assigned.T / np.maximum(counts, MIN_WEIGHT)[:, None]
-    np.fill_diagonal(overlaps, 0.0)
-    return np.asarray(overlaps)
+    mistaken = shares @ assigned.T / np.maximum(counts, MIN_WEIGHT)[:, None]
+    np.fill_diagonal(mistaken, 0.0)
+    return np.asarray(mistaken + mistaken.T)
 
 
 def _entropy_gains(shares: Array) -> Array:

@@ -768,12 +768,11 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         n_clusters : int, optional
             By default, by entropy, where it begins to rise fast against the number of clusters: where two
             lines that meet in it fit best, as in mclust's `clustCombiOptim`. It is a rule of thumb, for three
-            components or more: look at the table. By overlap, where at most 5% of the rows of any cluster
-            would be assigned to any other.
+            components or more: look at the table. By overlap, where that of any two clusters is at most 5%.
         by : {"entropy", "overlap"}, default="entropy"
             "entropy": the two are combined that leave the least doubt about which cluster a row is in, as in
-            mclust's `clustCombi` [baudry2010]. "overlap": the two of which the largest share of the rows of
-            one would be assigned to the other [hennig2010]. Where the number of clusters is not known, this
+            mclust's `clustCombi` [baudry2010]. "overlap": the two that overlap most, by the share of the
+            rows of each that would be assigned to the other, together [hennig2010]. Where the number of clusters is not known, this
             finds it more often: `select(X, criterion="clusters")` uses it.
 
         Returns

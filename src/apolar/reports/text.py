@@ -21,14 +21,23 @@ from apolar.reports.provenance import Provenance
 def headline(analysis: Analysis) -> str:
     """Return the result in one sentence."""
     n_noise = analysis.n_noise if analysis.has_noise else None
-    n_clusters = len(analysis.model.weights_)
-    return summary.headline(analysis.n_rows, n_clusters, analysis.covariance_type, n_noise=n_noise)
+    n_components, groups = len(analysis.model.weights_), analysis.clusters
+    return summary.headline(
+        analysis.n_rows,
+        len(groups) or n_components,
+        analysis.covariance_type,
+        n_noise=n_noise,
+        n_components=n_components if groups else None,
+    )
 
 
 def plain_headline(analysis: Analysis) -> str:
     """Return the result in words for readers who know no statistics: how many, how large, how clear."""
     counts, n_rows = analysis.counts.tolist(), analysis.n_rows
     text = f"{count_noun(len(counts), 'cluster')} in {n_rows:,} rows"
+    if analysis.clusters:
+        n_clusters = count_noun(len(analysis.clusters), "cluster")
+        text = f"{n_clusters} of {count_noun(len(counts), 'component')} in {n_rows:,} rows"
     if 1 < len(counts) <= LIMITS.listed_counts:
         listed = [f"{count:,}" for count in counts]
         text += f": {', '.join(listed[:-1])} and {listed[-1]} rows"

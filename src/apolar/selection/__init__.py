@@ -85,9 +85,9 @@ def select(
         `evidence_` of each fit, which takes the place of the BIC's approximation: the parameters of a
         component cost as much as its rows determine them. "loo" is minus twice the `loo_` of each fit: the
         likelihood of rows that are left out. "clusters": that of the lowest BIC, whose components are then
-        combined into the `clusters` of the selection, as long as more than 5% of the rows of one would be
-        assigned to another. The BIC counts the Gaussians that the density takes, several for a cluster that
-        is not Gaussian.
+        combined into the `clusters` of the selection, as long as two overlap by more than 5%: see
+        `GaussianMixture.combine`. The BIC counts the Gaussians that the density takes, several for a cluster
+        that is not Gaussian.
     sample_weight : array_like, shape (n_samples,), optional
         How many rows each row stands for.
     n_jobs : int or None, default=None
