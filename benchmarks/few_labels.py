@@ -93,7 +93,7 @@ def main(arguments: list[str]) -> None:
             )
             print(lines[-1], flush=True)
     text = (
-        f"Mean errors over {options.draws} draws of labelled rows, on the other rows. "
+        f"# Few labels\n\nMean errors over {options.draws} draws of labelled rows, on the other rows. "
         f"apolar {apolar.__version__}.\n\n" + "\n".join(lines) + "\n"
     )
     if options.output:

@@ -61,7 +61,9 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
         For each class: a number, or several to choose from, of no more than it has rows; "auto": 1 to 5,
         with at least five rows, and more rows than columns, for each.
     covariance_type : str, iterable of str or None, default=None
-        A family, or several to choose from; None: all of mclust's fourteen.
+        A family, or several to choose from. None: for mixtures of a class all of mclust's fourteen; where
+        each class is one Gaussian, by the default criterion, between those of linear and quadratic
+        discriminant analysis and naive Bayes.
     shared : bool or None, default=None
         Whether each class is one Gaussian, of covariances that share what the family says; `n_components` is
         then not used [bensmail1996]. False: each class has a mixture of its own, and "tied" is shared only

@@ -55,13 +55,13 @@ class HeldParameters:
         if n_more <= 0:
             return self
 
-        def padded(given: Array | None) -> Array | None:
+        def pad(given: Array | None) -> Array | None:
             if given is None:
                 return None
             return np.concatenate([given, np.full((n_more, *given.shape[1:]), np.nan)])
 
-        covariances = self.covariances if self.shares_covariance else padded(self.covariances)
-        return replace(self, n_components=n_components, means=padded(self.means), covariances=covariances)
+        covariances = self.covariances if self.shares_covariance else pad(self.covariances)
+        return replace(self, n_components=n_components, means=pad(self.means), covariances=covariances)
 
     def put_into(self, parameters: WhitenedParameters) -> WhitenedParameters:
         """Return mixtures, one or a batch, with these values."""
@@ -107,7 +107,7 @@ class Known:
         """Return what is known of some of the rows."""
         return replace(self, labels=self.labels[positions], groups=self.groups[positions])
 
-    def masked(self, logits: Array) -> Array:
+    def mask(self, logits: Array) -> Array:
         """Return logits, shape (n_mixtures, n, n_rows), of which a row of known component has no others."""
         is_other = self.labels != np.arange(logits.shape[1])[:, None]
         return np.where(is_other & (self.labels != UNKNOWN), -np.inf, logits)
@@ -117,7 +117,7 @@ class Known:
 
         The log-density of a group is divided among its rows.
         """
-        responsibilities, densities = posteriors(self.masked(logits))
+        responsibilities, densities = posteriors(self.mask(logits))
         # Those of a group with a label have it.
         members = np.flatnonzero((self.groups != UNKNOWN) & (self.labels == UNKNOWN))
         if len(members):

@@ -100,7 +100,7 @@ class LeftOut:
             )
             factors = factors[:, :n_components, :]
             dof = to_device_of(np.array(self.tails.dof[:, :n_components, None]), logits)
-        logits = logits if block.known is None else block.known.masked(logits)
+        logits = logits if block.known is None else block.known.mask(logits)
         known = xp.asarray(logits, copy=True)
         responsibilities, densities = posteriors(logits)
         shares = responsibilities[:, :n_components, :]

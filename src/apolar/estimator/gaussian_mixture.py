@@ -772,8 +772,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         by : {"entropy", "overlap"}, default="entropy"
             "entropy": the two are combined that leave the least doubt about which cluster a row is in, as in
             mclust's `clustCombi` [baudry2010]. "overlap": the two that overlap most, by the share of the
-            rows of each that would be assigned to the other, together [hennig2010]. Where the number of clusters is not known, this
-            finds it more often: `select(X, criterion="clusters")` uses it.
+            rows of each that would be assigned to the other, together [hennig2010]. Where the number of
+            clusters is not known, this finds it more often: `select(X, criterion="clusters")` uses it.
 
         Returns
         -------

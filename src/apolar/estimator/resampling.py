@@ -96,7 +96,7 @@ def stability_of(model: Any, X: Any, sample_weight: Any, n_resamples: int) -> St
     for line in jaccard:
         drawn, counts = np.unique(rng.choice(rows.n_rows, n_drawn, p=probabilities), return_counts=True)
         seed = int(rng.integers(2**31))
-        again = _fitted(type(model)(**{**settings, "random_state": seed}), values[drawn], counts)
+        again = _fit_quietly(type(model)(**{**settings, "random_state": seed}), values[drawn], counts)
         found = np.asarray(again.predict(values[drawn]))
         table = np.zeros((n_clusters + 1, n_clusters + 1))
         # The last line and column are of noise.
@@ -115,7 +115,7 @@ def _nameless(model: Any) -> Any:
     return plain
 
 
-def _fitted(model: Any, X: Array, sample_weight: Any = None) -> Any:
+def _fit_quietly(model: Any, X: Array, sample_weight: Any = None) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(X, sample_weight=sample_weight)

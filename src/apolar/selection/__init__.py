@@ -32,7 +32,7 @@ from apolar.estimator.inputs import (
 from apolar.estimator.summary import few_rows_seen, warn_of_constant_columns, warn_of_far_rows
 from apolar.mixture.families import FAMILIES, UNIVARIATE, Family, family
 from apolar.moments.covariance import RowMoments, is_constant, row_moments
-from apolar.scores import CHOICES, criterion_title
+from apolar.scores import CHOICES, CRITERIA, criterion_title
 from apolar.selection.grid import UNDER_PRIOR, Callback, Candidate, CandidateGrid, Optimum, Task
 from apolar.selection.likelihood_ratio import BootstrapTest, bootstrap_lrt
 from apolar.selection.selection_table import Row, Selection, ranked_rows, reason
@@ -125,7 +125,7 @@ def select(
     3 spherical components have the lowest BIC, ...: very strong evidence (Kass and Raftery 1995).
     """
     begun = time.perf_counter()
-    one_of(criterion, "criterion", CHOICES)
+    one_of(criterion, "criterion", tuple(dict.fromkeys((*CRITERIA, *CHOICES))))
     are_combined = criterion == "clusters"
     criterion = "bic" if are_combined else criterion
     numbers = component_numbers(n_components)

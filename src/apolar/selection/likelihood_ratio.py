@@ -95,7 +95,7 @@ def bootstrap_lrt(
     level, rng = check_fraction(level, "level"), random_generator(random_state)
     settings = {"prior": None, **parameters, "covariance_type": covariance_type}
 
-    def fitted(rows: Any, n_components: int) -> GaussianMixture:
+    def fit(rows: Any, n_components: int) -> GaussianMixture:
         model = GaussianMixture(n_components, **settings, random_state=int(rng.integers(2**31)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -104,13 +104,13 @@ def bootstrap_lrt(
     def gain(rows: Any, fewer: GaussianMixture, more: GaussianMixture) -> float:
         return 2 * len(rows) * (more.lower_bound_ - fewer.lower_bound_)
 
-    statistics, resamples, fewer = [], [], fitted(X, 1)
+    statistics, resamples, fewer = [], [], fit(X, 1)
     for n_components in range(2, max_components + 1):
-        more, gains = fitted(X, n_components), []
+        more, gains = fit(X, n_components), []
         statistics.append(gain(X, fewer, more))
         for _ in range(n_resamples):
             rows = fewer.set_params(random_state=int(rng.integers(2**31))).sample(len(X))[0]
-            gains.append(gain(rows, fitted(rows, n_components - 1), fitted(rows, n_components)))
+            gains.append(gain(rows, fit(rows, n_components - 1), fit(rows, n_components)))
         resamples.append(gains)
         tests = BootstrapTest(n_components - 1, np.array(statistics), np.array(resamples))
         if tests.p_values[-1] > level:
