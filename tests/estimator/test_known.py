@@ -76,6 +76,15 @@ def test_labels_help_where_values_are_missing(rng):
         assert gm.means_[0, 0] < gm.means_[1, 0]
 
 
+def test_a_few_labels_show_clusters_that_are_apart_in_one_of_many_columns():
+    rng, labels = np.random.default_rng(0), np.repeat([0, 1], 150)
+    X = rng.standard_normal((300, 60))
+    X[:, 0] += 6 * labels
+    for kind in ("diag", "full"):
+        gm = apolar.GaussianMixture(2, covariance_type=kind, random_state=0).fit(X, some_labels(labels, 15))
+        assert apolar.scores.error_rate(labels, gm.predict(X)) < 0.02
+
+
 def test_rows_keep_their_component_in_fit_predict(rng):
     X, labels = two_clusters(rng)
     y = some_labels(labels, 4)

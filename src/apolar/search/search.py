@@ -9,6 +9,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
+from apolar.em.known import Known
 from apolar.em.left_out import best_strengths
 from apolar.em.low_density import as_start_on, with_noise_share, without_low_density
 from apolar.em.problem import Problem
@@ -262,12 +263,17 @@ class SampleSearch:
             starts.append(Fit(moments, "moments", is_from_all_rows=sample.family.is_spherical))
         except ValueError as error:
             skipped = (f"moments was skipped: {error}",)
-        known = sample.known is not None and sample.known.names_components
-        if known and len(sample.targets) == n_components and np.all(np.isfinite(sample.targets)):
-            nearest = sample.imputed().nearest_stats(sample.targets)
-            starts.append(Fit(sample.m_step(nearest, self.prior), "known"))
+        if sample.known is not None and sample.known.names_components:
+            is_complete = len(sample.targets) == n_components and np.all(np.isfinite(sample.targets))
+            starts += self._known_starts(sample, sample.known) if is_complete else []
         mixtures = overseeded_mixtures(sample, n_components, self.prior, self.rng, SETTINGS.overseeded_starts)
         return [*starts, *(Fit(parameters, "overseed") for parameters in mixtures)], skipped
+
+    def _known_starts(self, sample: Problem, known: Known) -> list[Fit]:
+        """Return the starts from the rows nearest to where components are known to be, and from those known."""
+        rows, components = sample.imputed(), np.arange(self.n_components)[:, None]
+        several = rows.nearest_stats(sample.targets), rows.soft_stats(known.labels == components)
+        return [Fit(sample.m_step(each, self.prior), "known") for each in several if each.counts.min() > 0]
 
     def after_short_runs(self, starts: list[Fit]) -> list[Fit]:
         """Return the starts after short runs, the best first."""
