@@ -270,7 +270,7 @@ class SampleSearch:
         return [*starts, *(Fit(parameters, "overseed") for parameters in mixtures)], skipped
 
     def _known_starts(self, sample: Problem, known: Known) -> list[Fit]:
-        """Return the starts from the rows nearest to where components are known to be, and from those known."""
+        """Return the starts from rows of known component, and from those nearest to where these are."""
         rows, components = sample.imputed(), np.arange(self.n_components)[:, None]
         several = rows.nearest_stats(sample.targets), rows.soft_stats(known.labels == components)
         return [Fit(sample.m_step(each, self.prior), "known") for each in several if each.counts.min() > 0]
