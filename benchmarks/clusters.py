@@ -198,9 +198,10 @@ def main(arguments: list[str]) -> None:
     text = [
         "# How many clusters",
         "",
-        "The number found, and how alike the clusters are to the known classes, in two halves of the tables. About "
-        "half of the real tables and shapes were kept aside while rules were compared; whether an overlap counts "
-        f"in one direction or in both was settled on all of them. apolar {apolar.__version__}.",
+        "The number found, and how alike the clusters are to the known classes, in two halves of the "
+        "tables. About half of the real tables and shapes were kept aside while rules were compared; "
+        "whether an overlap counts in one direction or in both was settled on all of them. "
+        f"apolar {apolar.__version__}.",
     ]
 
     def study(title: str, tables: dict[str, tuple[Any, Any]], n_rows: int, most: int, **known: Any) -> None:
