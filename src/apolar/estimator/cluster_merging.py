@@ -306,25 +306,30 @@ def _merge_steps(
     by : {"entropy", "overlap"}
     """
     groups: list[Group] = [(k,) for k in range(posteriors.shape[1])]
-    shares = posteriors.T.copy()
+    shares, gains = posteriors.T.copy(), np.zeros((len(groups), len(groups)))
     entropies, largest = list[float](), list[float]()
     merges = list[tuple[Group, Group]]()
+    negative = xlogy(shares, shares).sum(axis=1)
+    for k in range(len(groups)):
+        gains[k, :k] = gains[:k, k] = _entropy_gains(shares[:k], negative[:k], shares[k], negative[k])
     while True:
         overlaps = _overlaps(shares, np.array([counts[list(group)].sum() for group in groups]))
-        entropies.append(-float(xlogy(shares, shares).sum()))
+        entropies.append(-float(negative.sum()))
         largest.append(float(overlaps.max()))
         if len(groups) == 1:
             return tuple(merges), np.maximum(np.array(entropies[::-1]), 0.0), np.array(largest[::-1])
-        gains = overlaps if by == "overlap" else _entropy_gains(shares)
         # Of pairs with equal gains, such as those that have no row in common, the first.
         first, second = np.triu_indices(len(groups), 1)
-        best = int(np.argmax(gains[first, second]))
+        best = int(np.argmax((overlaps if by == "overlap" else gains)[first, second]))
         a, b = int(first[best]), int(second[best])
         merges.append((groups[a], groups[b]))
         # Sorted by their first components.
         groups[a], shares[a] = tuple(sorted(groups[a] + groups[b])), shares[a] + shares[b]
         del groups[b]
-        shares = np.delete(shares, b, axis=0)
+        negative[a] = xlogy(shares[a], shares[a]).sum()
+        shares, negative = np.delete(shares, b, axis=0), np.delete(negative, b)
+        gains = np.delete(np.delete(gains, b, axis=0), b, axis=1)
+        gains[a] = gains[:, a] = _entropy_gains(shares, negative, shares[a], negative[a])
 
 
 def _overlaps(shares: Array, counts: Array) -> Array:
@@ -337,13 +342,10 @@ def _overlaps(shares: Array, counts: Array) -> Array:
     return np.asarray(mistaken + mistaken.T)
 
 
-def _entropy_gains(shares: Array) -> Array:
-    """Return by how much the entropy falls if two clusters are combined, shape (n_clusters, n_clusters)."""
-    negative, gains = xlogy(shares, shares).sum(axis=1), np.zeros((len(shares), len(shares)))
-    for i in range(len(shares)):
-        both = shares[i] + shares[i + 1 :]
-        gains[i, i + 1 :] = xlogy(both, both).sum(axis=1) - negative[i] - negative[i + 1 :]
-    return gains
+def _entropy_gains(shares: Array, negative: Array, share: Array, of_share: float) -> Array:
+    """Return by how much the entropy falls if one cluster is combined with each of some others."""
+    both = shares + share
+    return np.asarray(xlogy(both, both).sum(axis=1) - negative - of_share)
 
 
 def _plus(group: Group) -> str:
