@@ -16,7 +16,7 @@ from apolar.estimator import GaussianMixture
 from apolar.exceptions import ColumnWarning, FarRowsWarning
 from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
-from apolar.scores import CRITERIA
+from apolar.scores import CRITERIA, adjusted_rand_index
 from apolar.selection import Row, grid, select
 from apolar.selection.selection_table import reason as _reason
 from references import table
@@ -471,3 +471,16 @@ def test_the_number_of_clusters_is_found_beside_noise():
     without = select(X, range(1, 6), "spherical", random_state=0).best
     assert without.n_components > 3
     assert without.bic(X) > best.bic(X)
+
+
+def test_clusters_may_have_several_components():
+    rng = np.random.default_rng(0)
+    squares = rng.uniform(-1, 1, (400, 2)) + np.repeat([[0, 0], [4, 0]], 200, axis=0)
+    selection = select(squares, range(1, 7), criterion="clusters", random_state=0)
+    assert selection.criterion == "bic"
+    assert selection.best.n_components > 2
+    assert selection.clusters.n_clusters == 2
+    found = selection.clusters.predict(squares)
+    assert adjusted_rand_index(np.arange(400) // 200, found) == 1
+    assert selection.clusters.sentence in selection.reason
+    assert select(squares, 1, random_state=0).clusters is None

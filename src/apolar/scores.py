@@ -233,6 +233,8 @@ CRITERIA: dict[str, Callable[[FitSummary], float]] = {
     "loo": lambda fit: -2 * fit.log_left_out,
 }
 """By name, functions of a FitSummary: lower is better."""
+CHOICES = (*CRITERIA, "clusters")
+"""What `select` can choose by: "clusters" combines the components of the lowest BIC."""
 
 
 def criterion_title(name: str) -> str:

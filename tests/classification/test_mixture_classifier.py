@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import apolar
 from apolar import MixtureClassifier
+from apolar.classification.choice import ClassRows, ClassSums
 
 IRIS = apolar.datasets.load_iris()
 # Fifteen rows of thirty columns: some class has no two rows that differ.
@@ -258,3 +259,37 @@ def test_what_makes_no_sense_is_refused():
             MixtureClassifier(**parameters).fit(X, Y)
     with pytest.raises(NotFittedError):
         MixtureClassifier().predict(X)
+
+
+@pytest.mark.parametrize("unknown", [-1, None, np.nan])
+def test_rows_of_unknown_class_help(unknown):
+    few, classes, others, truth = few_and_others(load_wine(), 9, 0)
+    rows = np.concatenate([few, others])
+    partly = [*classes.tolist(), *[unknown] * len(others)]
+    alone = MixtureClassifier(random_state=0).fit(few, classes)
+    together = MixtureClassifier(random_state=0).fit(rows, partly)
+    np.testing.assert_array_equal(together.classes_, alone.classes_)
+    assert together.score(others, truth) > alone.score(others, truth)
+    assert together.class_count_.sum() == 9
+
+
+def test_rows_left_out_in_closed_form_are_those_of_another_fit():
+    rng = np.random.default_rng(0)
+    codes = np.arange(30) % 3
+    values = rng.standard_normal((30, 4)) + codes[:, None]
+    rows = ClassRows(values, codes, np.ones(30), np.arange(3), 0, (values[:0], np.ones(0)))
+    sums = ClassSums.of(values, np.eye(3)[codes], np.zeros(4))
+    for common in (1.0, 0.3, 0.0):
+        kept = np.arange(30) != 7
+        refitted = ClassSums.of(values[kept], np.eye(3)[codes[kept]], np.zeros(4))
+        expected = refitted.log_joint(values[7:8], common, 0.0)[0]
+        found = sums.log_joint_without(rows, common, 0.0)[7]
+        # Covariances of ten rows of four columns lose about two digits.
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_minus_one_and_one_are_classes():
+    model = MixtureClassifier(random_state=0).fit(X, np.where(Y == 0, -1, 1))
+    np.testing.assert_array_equal(model.classes_, [-1, 1])
+    with pytest.raises(ValueError, match="the classes of some rows are needed"):
+        MixtureClassifier().fit(X, np.full(len(X), np.nan))

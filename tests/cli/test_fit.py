@@ -316,3 +316,24 @@ def test_clusters_with_long_tails_are_told_from_others(tmp_path):
         assert len(fitted["degrees_of_freedom"]) == 2
     assert "--tails needs the rows" in refuse("fit", "--sketch", "sums.npz", "-k", "2", "--tails", "t")
     assert "'long' is not one of" in refuse("fit", table, "-k", "2", "--tails", "long")
+
+
+def test_clusters_of_several_components_are_told_and_written(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = np.exp(rng.normal(0, 0.7, (400, 2)) + np.repeat([[0, 0], [4, 4]], 200, axis=0))
+    table = tmp_path / "amounts.csv"
+    np.savetxt(table, rows, delimiter=",", header="income,area", comments="")
+    said = succeed(
+        "fit", table, "-k", "auto", "--covariance", "diag", "-o", tmp_path / "out", "--resamples", 2
+    )
+    assert re.search(r"2 clusters of \d components in 400 rows", said)
+    assert "components combine into 2 clusters" in said
+    assert "Replace the values by their logarithms" in said
+    assert "of 2 resamples" in said
+    header, *lines = (tmp_path / "out" / "labels.csv").read_text().splitlines()
+    assert header.endswith(",combined")
+    combined = [line.rsplit(",", 1)[1] for line in lines]
+    # A row of each tail is nearer to the other cluster.
+    assert combined[:200].count("1") + combined[200:].count("2") in (*range(3), *range(398, 401))
+    plain = answer("fit", table, "-k", "2-4", "--covariance", "diag", "--no-report", "-o", tmp_path / "plain")
+    assert plain["combined"] is None

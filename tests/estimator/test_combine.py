@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from apolar import GaussianMixture
+from apolar import GaussianMixture, StudentMixture
 from apolar.estimator.cluster_merging import Combination, elbow
 from apolar.mixture.families import family
 from estimator.clusters import example, fitted
@@ -104,7 +104,7 @@ def test_noise_keeps_its_label():
 def test_noise_is_the_label_where_it_is_likelier_than_each_cluster():
     shares = np.array([[0.3, 0.25], [0.5, 0.1]])  # the rest, 0.45 and 0.4, is noise
     mixture = SimpleNamespace(predict_proba=lambda _: shares, noise_box_="a box")
-    found = Combination(mixture, 2, (((0,), (1,)),), np.zeros(2))
+    found = Combination(mixture, 2, (((0,), (1,)),), np.zeros(2), np.zeros(2))
     np.testing.assert_array_equal(found.predict(None), [-1, 0])
 
 
@@ -125,3 +125,29 @@ def test_the_elbow_is_where_two_lines_meet():
     assert elbow(np.array([0.0, 1, 2, 3, 13, 23])) == 4
     assert elbow(np.array([0.0, 0, 50, 100, 150, 200])) == 2
     assert elbow(np.array([0.0, 5])) == 2
+
+
+def test_components_that_overlap_are_combined_and_others_are_not(cross):
+    X, labels, model = cross
+    found = model.combine(X, by="overlap")
+    assert found.groups == ((0, 1), (2,))
+    # By definition, with all three clusters: of the rows of two, the shares labelled the other.
+    shares = model.predict_proba(X)
+    assigned = np.eye(3)[shares.argmax(axis=1)]
+    overlaps = shares.T @ assigned / shares.sum(axis=0)[:, None] * (1 - np.eye(3))
+    # The weights of the fit are shrunk towards equal ones, by a few of 300 rows.
+    np.testing.assert_allclose(found.overlaps[2], (overlaps + overlaps.T).max(), rtol=1e-2)
+    assert found.overlaps[0] == 0
+    assert found.overlaps[1] <= 0.05 < found.overlaps[2]
+    np.testing.assert_array_equal(found.predict(X) == 1, labels == 2)
+    assert str(found).startswith("3 components combine into 2 clusters: 1+2, 3.")
+    with pytest.raises(ValueError, match="'entropy', 'overlap'"):
+        model.combine(X, by="distance")
+
+
+@pytest.mark.parametrize("cls", [GaussianMixture, StudentMixture])
+def test_one_component_is_one_cluster(cls):
+    rows = np.random.default_rng(0).standard_normal((50, 2))
+    found = cls(1).fit(rows).combine(rows, by="overlap")
+    assert (found.n_clusters, found.groups) == (1, ((0,),))
+    assert str(found).startswith("1 component combines into 1 cluster: 1.")

@@ -132,14 +132,17 @@ def rows():
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_the_distance_is_that_of_the_nearest_component(rows, kind):
     gm = apolar.GaussianMixture(2, covariance_type=kind, random_state=0).fit(rows)
-    far = np.vstack([rows, [[1e6, 1e6, 1e6], [30, 0, 0], [9, 0, 1e200]]])
+    far = np.vstack([rows[3:], [[1e6, 1e6, 1e6], [30, 0, 0], [9, 0, 1e200]]])
     offsets = far[:, None] - gm.means_
     with np.errstate(over="ignore"):
         distances = np.einsum(
             "nki,kij,nkj->nk", offsets, np.linalg.inv(family(kind).matrices(gm.covariances_, 2, 3)), offsets
         ).min(axis=1)
     limit = chi2.isf(-np.expm1(np.log1p(-0.05) / len(rows)), 3)
-    np.testing.assert_array_equal(gm.outliers(far), ~(distances <= limit))
+    # Of the rows of the fit: one that is far takes the place of three of them.
+    np.testing.assert_array_equal(gm.outliers(far)[-3:], ~(distances <= limit)[-3:])
+    distances = distances[:-3]
+    assert not np.any(gm.outliers(rows)[3:] != (distances > limit))
     assert gm.outliers(far)[-3:].all()
 
 
@@ -151,6 +154,30 @@ def test_as_few_rows_of_the_mixture_as_the_level_says():
     # 400 tables, of which 5% have an outlier: a deviation of 1.1%.
     assert 0.01 < shares < 0.10
     assert not gm.outliers(gm.means_, level=0.999).any()
+
+
+@pytest.mark.parametrize(
+    ("kind", "tolerance"), [("full", 0.02), ("diag", 0.025), ("spherical", 0.02), ("tied", 0.02)]
+)
+def test_new_rows_have_outliers_as_often_as_the_level_says(kind, tolerance):
+    # By the law of known parameters 71% of new tables have an outlier, where covariances are full.
+    rng, found = np.random.default_rng(0), []
+    for _ in range(300):
+        rows = rng.standard_normal((2, 60, 8))
+        rows[:, 30:] += 20.0 * (kind == "tied")
+        gm = apolar.GaussianMixture(1 + (kind == "tied"), covariance_type=kind, prior=None, random_state=0)
+        found.append(gm.fit(rows[0]).outliers(rows[1]).any())
+    # 300 tables, of which 5% have an outlier: a deviation of 1.3%.
+    assert abs(np.mean(found) - 0.05) < 2 * tolerance
+
+
+def test_the_rows_of_the_fit_are_known():
+    X = np.random.default_rng(0).standard_normal((16, 4))
+    X[0] = 30.0
+    gm = apolar.GaussianMixture(1, prior=None).fit(X)
+    # A new row as far as the most that a row of the fit can be is none.
+    assert gm.outliers(X, level=0.5)[0]
+    assert not gm.outliers(X[:1], level=0.5)[0]
 
 
 def test_missing_values_do_not_count(rows):

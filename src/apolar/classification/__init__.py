@@ -11,7 +11,12 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.discriminant_analysis import DiscriminantAnalysisPredictionMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
 
 from apolar._core.arrays import Array
 from apolar._core.checks import (
@@ -25,6 +30,7 @@ from apolar._core.checks import (
 from apolar.classification.choice import ClassRows, choose_mixtures, log_joint
 from apolar.data.chunks import as_counts
 from apolar.data.sources import naming_text_columns
+from apolar.estimator.known_inputs import unknown_rows
 from apolar.mixture.prior import Prior
 from apolar.scores import CRITERIA
 from apolar.selection import component_numbers
@@ -37,10 +43,11 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
 
     A row goes to the class under which it is most probable, with the shares of the classes taken into
     account. By default, what describes the classes is chosen by the rows: parts of them are left out in turn,
-    and what predicts their classes best is fitted to all rows. The simplest choice is linear discriminant
-    analysis, with a common covariance that is shrunk towards its diagonal; one Gaussian for each class, or a
-    mixture, is chosen only where it predicts better by more than a standard error. So few rows are enough.
-    `message_` says what was chosen and why.
+    and what predicts their classes best is fitted to all rows. The simplest choice is one Gaussian for each
+    class, between linear and quadratic discriminant analysis and naive Bayes, as predicts single rows left
+    out best, in closed form; a mixture is chosen only where it predicts better by more than a standard error.
+    So few rows are enough. `message_` says what was chosen and why. Rows of unknown class, if there are any,
+    take part in the Gaussians of the classes.
 
     What is given is not chosen. With one component and full covariances this is quadratic discriminant
     analysis, with "diag" Gaussian naive Bayes. With `shared=True` each class is one Gaussian, and the family
@@ -54,7 +61,9 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
         For each class: a number, or several to choose from, of no more than it has rows; "auto": 1 to 5,
         with at least five rows, and more rows than columns, for each.
     covariance_type : str, iterable of str or None, default=None
-        A family, or several to choose from; None: all of mclust's fourteen.
+        A family, or several to choose from. None: for mixtures of a class all of mclust's fourteen; where
+        each class is one Gaussian, by the default criterion, between those of linear and quadratic
+        discriminant analysis and naive Bayes.
     shared : bool or None, default=None
         Whether each class is one Gaussian, of covariances that share what the family says; `n_components` is
         then not used [bensmail1996]. False: each class has a mixture of its own, and "tied" is shared only
@@ -145,7 +154,8 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
         X : array_like or dataframe, shape (n_samples, n_features)
             NaN where a value is missing.
         y : array_like, shape (n_samples,)
-            The classes.
+            The classes; -1, NaN or None for rows of unknown class, which help to describe the classes. (-1 is
+            a class where there is no other than 1, or one below -1, or a fraction.)
         sample_weight : array_like, shape (n_samples,), optional
             How many rows each row counts as.
 
@@ -155,25 +165,39 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
         """
         numbers = self._checked_numbers()
         one_of(self.criterion, "criterion", ("brier_score", *CRITERIA))
+        checks = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "ensure_min_samples": 2}
+        is_unknown = unknown_rows(y)
         with naming_text_columns(X):
-            X, y = validate_data(
-                self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2
-            )
-        check_classification_targets(y)
+            if is_unknown is None:
+                X, y = validate_data(self, X, y, **checks)
+                is_unknown = np.zeros(len(X), dtype=bool)
+            else:
+                X, y = validate_data(self, X, **checks), np.asarray(y, dtype=object)
+                check_consistent_length(X, y)
+                if is_unknown.all():
+                    raise ValueError(
+                        "Input y contains NaN, None or -1 alone: the classes of some rows are needed."
+                    )
+        known = np.array(y[~is_unknown].tolist())
+        check_classification_targets(known)
         weights = np.ones(len(X))
         if sample_weight is not None:
             checked = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
             weights = as_counts(checked)
             if not np.any(weights > 0):
                 raise ValueError("The weights of the rows are all zero.")
-            # Rows of weight zero are left out, and so are classes that have no others.
-            X, y, weights = X[weights > 0], y[weights > 0], weights[weights > 0]
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        # Rows of weight zero are left out, and so are classes that have no others.
+        is_known = ~is_unknown & (weights > 0)
+        is_other = is_unknown & (weights > 0) & ~np.isnan(X).any(axis=1)
+        others, X, known = (X[is_other], weights[is_other]), X[is_known], known[(weights > 0)[~is_unknown]]
+        weights = weights[is_known]
+        self.classes_, codes = np.unique(known, return_inverse=True)
         self._varies = np.fmax.reduce(X, axis=0) > np.fmin.reduce(X, axis=0)
         if not np.any(self._varies):
             raise ValueError("All columns of X are constant: the classes cannot be told apart.")
         seed = int(random_generator(self.random_state).integers(2**31))
-        rows = ClassRows(X[:, self._varies], codes, weights, self.classes_, seed)
+        others = others[0][:, self._varies], others[1]
+        rows = ClassRows(X[:, self._varies], codes, weights, self.classes_, seed, others)
         self.class_count_ = rows.counts
         self.class_prior_ = self._checked_prior()
         found, attributes = choose_mixtures(self, rows, numbers, self.class_prior_)

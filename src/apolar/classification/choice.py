@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.special import softmax
 
 from apolar._core.arrays import Array, IndexArray
@@ -33,9 +35,15 @@ __all__ = ["ClassRows", "choose_mixtures", "log_joint"]
 AUTO = tuple(range(1, 6))
 # The number of parts of the rows, each of which is left out once.
 N_FOLDS = 5
-# How far the covariances of the classes are moved towards their common one: coarse, as rows that are left out
-# cannot tell nearby values apart.
+# How far covariances are moved towards a common one, and towards its diagonal: coarse, as rows that are left
+# out cannot tell nearby values apart.
 TOWARDS_COMMON = (1.0, 0.6, 0.3, 0.1, 0.0)
+TOWARDS_DIAGONAL = (1.0, 0.6, 0.3, 0.1, 0.03, 0.01)
+# Rows of unknown class count together for at most this part of those of known class, and the steps of EM that
+# assign them: see benchmarks/results/few_labels.md.
+UNLABELLED_SHARE, N_STEPS = 0.5, 20
+# Of the rows of a class, and of a determinant, the least that is left without a row.
+MIN_REST = 1e-9
 # How often missing values are drawn, where covariances are shared: the sums then have their expected values
 # up to a third of what sampling rows does to them.
 N_COMPLETIONS = 10
@@ -60,6 +68,8 @@ class ClassRows:
         The classes by code.
     seed : int
         For the draws of missing values.
+    unlabelled : tuple of ndarray
+        Rows of unknown class without missing values, and their weights.
     """
 
     values: Array
@@ -67,6 +77,13 @@ class ClassRows:
     weights: Array
     classes: Any
     seed: int
+    unlabelled: tuple[Array, Array]
+    n_copies: int = 1
+
+    @property
+    def left_weights(self) -> Array:
+        """The weight that is left out with each row: one row of several."""
+        return np.minimum(self.weights * self.n_copies, 1.0)
 
     @functools.cached_property
     def counts(self) -> Array:
@@ -104,12 +121,15 @@ class ClassRows:
             drawn[:, self.codes == code] = model.impute(values, n_draws=N_COMPLETIONS)
         codes, weights = np.tile(self.codes, N_COMPLETIONS), np.tile(self.weights, N_COMPLETIONS)
         flat = drawn.reshape(-1, self.values.shape[1])
-        return replace(self, values=flat, codes=codes, weights=weights / N_COMPLETIONS)
+        return replace(
+            self, values=flat, codes=codes, weights=weights / N_COMPLETIONS, n_copies=N_COMPLETIONS
+        )
 
     @functools.cached_property
     def moments(self) -> tuple[Array, Array]:
         """The means and variances of the columns over all rows."""
-        values, weights = self.complete.values, self.complete.weights
+        values = np.concatenate([self.complete.values, self.unlabelled[0]])
+        weights = np.concatenate([self.complete.weights, self.unlabelled[1]])
         mean = np.average(values, axis=0, weights=weights)
         return mean, np.average((values - mean) ** 2, axis=0, weights=weights)
 
@@ -168,7 +188,9 @@ def choose_mixtures(
         best = min(candidates, key=lambda one: bics[str(one.covariance_type)])
         return best, {"message_": f"{best.name}: the lowest BIC of {len(bics)}.", "bics_": bics}
     attributes: dict[str, Any] = {}
-    if not shared:
+    # With too few rows for two components in any class, mixtures of one are among the candidates.
+    is_few = tries_shared and not numbers and _most_components(rows, rows.counts.max(), numbers) < 2
+    if not (shared or (is_few and settings.covariance_type is None)):
         criterion = "bic" if by_prediction else settings.criterion
         try:
             attributes["selections_"], own = _separate_candidates(rows, settings, numbers, criterion)
@@ -178,7 +200,8 @@ def choose_mixtures(
         else:
             # By another criterion, the choice is that of the most components.
             candidates += own if by_prediction else own[-1:]
-    if tries_shared and settings.covariance_type is None:
+    # Where no class is the most probable one, that says nothing.
+    if tries_shared and settings.covariance_type is None and np.ptp(class_prior) > 0:
         candidates.append(_same_for_all(rows))
     if len(candidates) == 1:
         return candidates[0], {"message_": f"{candidates[0].name}.", **attributes}
@@ -202,9 +225,10 @@ def _shared_candidates(rows: ClassRows, settings: Any, by_prediction: bool) -> l
     is_default = prior == "default" and by_prediction
     shrinking = [kind for kind in families if is_default and families[kind].name in ("full", "tied")]
     own = not all(families[kind].shares_covariance for kind in shrinking or kinds)
-    shrunk = _shrunk_candidates(rows, TOWARDS_COMMON if own else TOWARDS_COMMON[:1])
-    candidates = [*shrunk] if shrinking or (by_prediction and given is None) else []
-    for kind in kinds:
+    shrunk = _shrunk_candidate(rows, TOWARDS_COMMON if own else TOWARDS_COMMON[:1])
+    is_free = by_prediction and given is None
+    candidates = [shrunk] if shrinking or is_free else []
+    for kind in () if is_free else kinds:
         if kind not in shrinking:
             name, fit = f"one Gaussian for each class ({kind})", functools.partial(_fit_family, kind, prior)
             candidates.append(ClassModel(name, fit, kind, families[kind].name == "tied"))
@@ -220,10 +244,7 @@ def _shared_candidates(rows: ClassRows, settings: Any, by_prediction: bool) -> l
         f"{rows.counts[smallest]:g}: without shrinkage, covariances are singular. Used instead: {{}}. Use "
         "prior='default' to ask for shrinkage."
     )
-    return [
-        replace(one, mixtures=one.fit(rows), notes=((FewRowsWarning, note.format(one.name)),))
-        for one in shrunk
-    ]
+    return [replace(shrunk, mixtures=shrunk.fit(rows), notes=((FewRowsWarning, note.format(shrunk.name)),))]
 
 
 def _fit_family(kind: str, prior: Any, rows: ClassRows) -> Mixtures:
@@ -250,50 +271,144 @@ def _fit_family(kind: str, prior: Any, rows: ClassRows) -> Mixtures:
     )
 
 
-def _shrunk_candidates(rows: ClassRows, towards_common: tuple[float, ...]) -> list[ClassModel]:
+def _shrunk_candidate(rows: ClassRows, towards_common: tuple[float, ...]) -> ClassModel:
     """Return one Gaussian for each class, with covariances between own and common, shrunk to a diagonal.
 
     They are those of regularised discriminant analysis [friedman1989], with the diagonal of the common
-    covariance as the target, so that the units of columns do not matter, and with the strength of
-    [ledoit2004], which is not to be chosen. One more row of the variances of the columns of all rows keeps a
-    column that is constant within the classes from being singular.
+    covariance as the target, so that the units of columns do not matter. One more row of the variances of the
+    columns of all rows keeps a column that is constant within the classes from being singular. Rows of
+    unknown class count by how probable the classes are [nigam2000].
     """
-    variances = rows.moments[1]
-    candidates = []
-    for common in towards_common:
-        kind = "tied" if common == 1 else "full"
-        steps = f"{common:g} towards the common one and " if 0 < common < 1 else ""
-        name = f"one Gaussian for each class ({kind}, shrunk {steps}towards a diagonal)"
-        fit = functools.partial(_fit_shrunk, common=common, variances=variances)
-        candidates.append(ClassModel(name, fit, kind, common == 1))
-    return candidates
+    is_tied = towards_common == (1.0,)
+    fit = functools.partial(_fit_shrunk, towards_common=towards_common, variances=rows.moments[1])
+    what = "common, shrunk towards a diagonal" if is_tied else "shrunk towards a common one and a diagonal"
+    name = f"one Gaussian for each class (covariances {what})"
+    return ClassModel(name, fit, "tied" if is_tied else "full", is_linear=True)
 
 
-def _fit_shrunk(rows: ClassRows, common: float, variances: Array) -> Mixtures:
-    """Return one Gaussian for each class, with covariances moved towards the common one and its diagonal."""
-    complete, counts = rows.complete, rows.counts
-    shares = np.eye(len(counts))[complete.codes] * complete.weights[:, None]
-    means = shares.T @ complete.values / counts[:, None]
-    centred = complete.values - means[complete.codes]
-    scatters = np.stack([(centred * share[:, None]).T @ centred for share in shares.T])
-    pooled, n_free = scatters.sum(axis=0), max(counts.sum() - len(counts), 0.0)
-    target = (np.diagonal(pooled) + variances) / (n_free + 1)
-    diagonal = _ledoit_wolf(centred / np.sqrt(target), complete.weights)
-    divisors = np.maximum((1 - common) * np.maximum(counts - 1, 0.0) + common * n_free, 1.0)
-    mixed = ((1 - common) * scatters + common * pooled) / divisors[:, None, None]
-    covariances = (1 - diagonal) * mixed + diagonal * np.diag(target)
-    each = zip(means, covariances, counts, strict=True)
+def _fit_shrunk(rows: ClassRows, towards_common: tuple[float, ...], variances: Array) -> Mixtures:
+    """Return one Gaussian for each class, shrunk as strongly as predicts rows that are left out."""
+    complete, n_classes = rows.complete, len(rows.classes)
+    values, shares = complete.values, np.eye(n_classes)[complete.codes] * complete.weights[:, None]
+    sums = ClassSums.of(values, shares, variances)
+    strengths = _mean_strengths(complete, sums, towards_common)
+    others, weights = rows.unlabelled
+    if len(others):
+        weights = weights * min(UNLABELLED_SHARE * rows.weights.sum() / weights.sum(), 1.0)
+    for step in range(N_STEPS if len(others) else 0):
+        responsibilities = softmax(sums.log_joint(others, *strengths), axis=1) * weights[:, None]
+        both = np.concatenate([values, others]), np.concatenate([shares, responsibilities])
+        sums = ClassSums.of(*both, variances)
+        # Chosen less and less often, as they change less and less.
+        if step & (step + 1) == 0:
+            strengths = _mean_strengths(complete, sums, towards_common)
+    each = zip(sums.means, sums.covariances(*strengths), sums.counts, strict=True)
     return tuple(_gaussian("full", mean, covariance[None], count) for mean, covariance, count in each)
 
 
-def _ledoit_wolf(centred: Array, weights: Array) -> float:
-    """Return how far to shrink the covariance of centred rows towards the identity [ledoit2004]."""
-    n_rows, n_features = weights.sum(), centred.shape[1]
-    covariance = (centred * weights[:, None]).T @ centred / n_rows
-    distance = np.sum((covariance - np.eye(n_features) * np.trace(covariance) / n_features) ** 2)
-    # The variance of the entries of the covariance, summed.
-    error = (weights @ np.sum(centred**2, axis=1) ** 2 / n_rows - np.sum(covariance**2)) / n_rows
-    return float(error / distance) if 0 <= error < distance else 1.0
+def _mean_strengths(
+    rows: ClassRows, sums: ClassSums, towards_common: tuple[float, ...]
+) -> tuple[float, float]:
+    """Return how far to shrink towards the common covariance, and towards its diagonal.
+
+    That are means over a grid, by the exponential of minus twice the Brier score of rows that are left out:
+    the best of the grid would depend on single rows.
+    """
+    truth, grid, scores = np.eye(len(sums.counts))[rows.codes], [], []
+    is_left = sums.counts[rows.codes] > rows.left_weights + MIN_REST
+    for strengths in itertools.product(towards_common, TOWARDS_DIAGONAL):
+        with contextlib.suppress(np.linalg.LinAlgError):
+            joint = sums.log_joint_without(rows, *strengths)
+            loss = ((softmax(joint, axis=1) - truth) ** 2).sum(axis=1)
+            grid.append(strengths)
+            scores.append(-2 * float(rows.weights[is_left] @ loss[is_left]))
+    if not grid:
+        raise ValueError("The rows of the classes do not vary enough to be told apart.")
+    common, diagonal = np.array(grid).T
+    likely = softmax(scores)
+    return float(likely @ common), float(np.exp(likely @ np.log(diagonal)))
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSums:
+    """The sums over rows that Gaussians of the classes follow from.
+
+    Attributes
+    ----------
+    counts : ndarray, shape (n_classes,)
+    means : ndarray, shape (n_classes, n_features)
+    scatters : ndarray, shape (n_classes, n_features, n_features)
+    variances : ndarray, shape (n_features,)
+        Of the columns of all rows.
+    """
+
+    counts: Array
+    means: Array
+    scatters: Array
+    variances: Array
+
+    @classmethod
+    def of(cls, values: Array, shares: Array, variances: Array) -> ClassSums:
+        """Return the sums of rows, by the shares that classes have of each, shape (n_rows, n_classes)."""
+        counts = shares.sum(axis=0)
+        means = shares.T @ values / counts[:, None]
+        pairs = zip(means, shares.T, strict=True)
+        scatters = [((values - mean).T * share) @ (values - mean) for mean, share in pairs]
+        return cls(counts, means, np.stack(scatters), variances)
+
+    def _divisors(self, common: float, counts: Array, total: Array | float) -> Array:
+        n_free = np.maximum(total - len(self.counts), 0.0)
+        return np.maximum((1 - common) * np.maximum(counts - 1, 0.0) + common * n_free, 1.0)
+
+    def covariances(self, common: float, diagonal: float) -> Array:
+        """Return covariances, shape (n_classes, n_features, n_features), shrunk this far."""
+        pooled, total = self.scatters.sum(axis=0), self.counts.sum()
+        target = (np.diagonal(pooled) + self.variances) / (max(total - len(self.counts), 0.0) + 1)
+        divisors = self._divisors(common, self.counts, total)
+        mixed = ((1 - common) * self.scatters + common * pooled) / divisors[:, None, None]
+        return np.asarray((1 - diagonal) * mixed + diagonal * np.diag(target))
+
+    def log_joint(self, values: Array, common: float, diagonal: float) -> Array:
+        """Return logarithms of class share times density, up to a constant, shape (n_rows, n_classes)."""
+        pairs = zip(self.means, np.linalg.cholesky(self.covariances(common, diagonal)), strict=True)
+        columns = [_log_density(_solved(root, values - mean), root) for mean, root in pairs]
+        return np.column_stack(columns) + np.log(self.counts)
+
+    def log_joint_without(self, rows: ClassRows, common: float, diagonal: float) -> Array:
+        """Return the same for rows of known class, each without its part in the sums.
+
+        That changes the covariances by multiples and by a matrix of rank one, and their target little.
+        """
+        removed, counts = rows.left_weights, self.counts[rows.codes]
+        rest = np.maximum(counts - removed, MIN_REST)
+        offsets, total = rows.values - self.means[rows.codes], self.counts.sum()
+        roots = np.linalg.cholesky(self.covariances(common, diagonal))
+        divisors, columns = self._divisors(common, self.counts, total), []
+        for k, root in enumerate(roots):
+            is_own = rows.codes == k
+            left = np.where(is_own, rest, self.counts[k])
+            fewer = self._divisors(common, left, total - removed)
+            lost = (1 - diagonal) * removed * counts / rest * np.where(is_own, 1.0, common) / divisors[k]
+            stretch = 1 + (1 - diagonal) * (divisors[k] / fewer - 1)
+            moved = (rows.values - self.means[k]) * np.where(is_own, counts / rest, 1.0)[:, None]
+            of_row, of_lost = _solved(root, moved), _solved(root, offsets)
+            ratio = np.maximum(1 - lost * np.einsum("ij,ij->j", of_lost, of_lost), MIN_REST)
+            longer = lost * np.einsum("ij,ij->j", of_row, of_lost) ** 2 / ratio
+            logs = np.log(ratio) + len(root) * np.log(stretch)
+            columns.append(
+                _log_density(of_row / np.sqrt(stretch), root) - 0.5 * (longer / stretch + logs) + np.log(left)
+            )
+        return np.column_stack(columns)
+
+
+def _solved(root: Array, rows: Array) -> Array:
+    """Return rows in units of a triangular root of a covariance, shape (n_features, n_rows)."""
+    return np.asarray(solve_triangular(root, rows.T, lower=True, check_finite=False))
+
+
+def _log_density(solved: Array, root: Array) -> Array:
+    """Return the logarithms of Gaussian densities, up to a constant, shape (n_rows,)."""
+    return np.asarray(-0.5 * np.einsum("ij,ij->j", solved, solved) - np.log(np.diagonal(root)).sum())
 
 
 def _gaussian(kind: str, mean: Array, covariance: Array, count: float) -> GaussianMixture:
@@ -386,8 +501,7 @@ def _selection(
             f"{rows.label(code)} has no two rows that differ, and a mixture of its own needs them: leave "
             "it out, or use shared=True, where the classes share a covariance."
         )
-    rows_each = 1 if numbers else max(N_FOLDS, values.shape[1] + 1)
-    most = max(1, int(count) // rows_each)
+    most = _most_components(rows, count, numbers)
     tried = tuple(number for number in numbers or AUTO if number <= most) or (most,)
     prior = {} if settings.prior is None else {"prior": settings.prior}
     given = tried, settings.covariance_type, criterion
@@ -398,6 +512,12 @@ def _selection(
             f"{rows.label(code)}: {error} If its rows are too few, leave it out, or use shared=True, "
             "where the classes share a covariance."
         ) from error
+
+
+def _most_components(rows: ClassRows, count: float, numbers: tuple[int, ...]) -> int:
+    """Return the most components of a class of that many rows, if no numbers are given."""
+    rows_each = 1 if numbers else max(N_FOLDS, rows.values.shape[1] + 1)
+    return max(1, int(count) // rows_each)
 
 
 def _fit_again(models: Mixtures, rows: ClassRows) -> Mixtures:

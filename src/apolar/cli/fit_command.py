@@ -22,6 +22,7 @@ from apolar.cli.options import (
     mixture_options,
     numbers_of_components,
     outliers_option,
+    resamples_option,
     table_options,
 )
 from apolar.cli.output import (
@@ -58,13 +59,14 @@ MAX_DESCRIBED = 12
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the results; apolar-DATA.")
 @click.option("--append", is_flag=True, help="Also write DATA with clusters and probabilities: table.csv.")
 @outliers_option
+@resamples_option
 @click.option("--no-report", is_flag=True, help="Write no report.html.")
 @json_option
 def fit(
     data: tuple[str, ...],
     components: str | None,
     covariance: list[str],
-    criterion: str,
+    criterion: str | None,
     tails: Any,
     noise: bool | float | None,
     standardise: bool | None,
@@ -73,6 +75,7 @@ def fit(
     output: Path | None,
     append: bool,
     outliers: bool | float | None,
+    resamples: int | None,
     no_report: bool,
     as_json: bool,
     **reading: Any,
@@ -83,7 +86,8 @@ def fit(
     a folder, or - for standard input. Columns that are numbers are used, but
     for those that cannot be clustered by: they are named. The results go to a
     folder: labels.csv (row, cluster, its probability, outlier, the probability
-    of each cluster), model.npz (for `apolar predict`) and report.html. Clusters
+    of each cluster, and with -k auto the larger cluster that clusters which
+    overlap were combined into), model.npz (for `apolar predict`) and report.html. Clusters
     are numbered from 1, the largest first.
 
     \b
@@ -107,7 +111,7 @@ def fit(
         raise click.UsageError("How many clusters? Give -k 3, -k 2-6, or -k auto to have the number chosen.")
     if sketch is not None:
         of_rows = {"noise": noise, "tails": tails == "t", "append": append, "outliers": outliers}
-        for name, value in {**of_rows, **reading}.items():
+        for name, value in {**of_rows, "resamples": resamples, **reading}.items():
             if value:
                 option = name.replace("_", "-")
                 raise click.UsageError(f"--{option} needs the rows: a sketch has only their sums.")
@@ -141,21 +145,24 @@ def fit(
                 covariance_type=kinds,
                 labels=table.labels,
                 standardise=bool(standardise),
-                criterion=criterion,
+                criterion=criterion or ("clusters" if components == "auto" else "bic"),
                 noise=noise or False,
                 tails=tails,
                 seed=seed,
+                n_resamples=resamples or 0,
                 callback=bar.candidates,
                 **({"outlier_level": outliers} if isinstance(outliers, float) else {}),
             )
             bar.begin("writing")
             model, level = analysis.model, analysis.outlier_level
             written = {
-                "labels": files.add_lines("labels.csv", label_lines(label_frames(model, table, level))),
+                "labels": files.add_lines(
+                    "labels.csv", label_lines(label_frames(model, table, level, analysis.clusters))
+                ),
                 "model": files.add("model.npz", model.save),
             }
             if append:
-                text = appended_text(sources, model, table, level, reading)
+                text = appended_text(sources, model, table, level, reading, analysis.clusters)
                 is_tsv = Path(sources[0].removesuffix(".gz").removesuffix(".zst")).suffix in (".tsv", ".tab")
                 written["table"] = files.add_lines("table.tsv" if is_tsv else "table.csv", text)
             if outliers is not None:
@@ -236,6 +243,7 @@ def _as_object(
         "columns": list(analysis.names),
         "notes": list(table.notes),
         "n_components": len(model.weights_),
+        "combined": [[k + 1 for k in group] for group in analysis.clusters] if analysis.clusters else None,
         "covariance": analysis.covariance_type,
         "degrees_of_freedom": None if model.dof is None else model.dof_.tolist(),
         "standardised": analysis.standardised,
@@ -263,7 +271,15 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
     from apolar._core.display import with_error
     from apolar.estimator.summary import tails_in_words
     from apolar.plots.views import MixtureView
-    from apolar.reports.text import agreement, choice, headline, spread_name, traits
+    from apolar.reports.text import (
+        agreement,
+        choice,
+        headline,
+        long_tails,
+        spread_name,
+        tails_sentence,
+        traits,
+    )
 
     model = analysis.model
     dropped = f"Left out {table.n_dropped} rows with missing values." if table.n_dropped else ""
@@ -285,7 +301,7 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
         for j, name in enumerate(analysis.names)
     }
     show_grid(fixed, means, MixtureView.of(model).separation.tolist())
-    fit = analysis.likelihood
+    fit, tails = analysis.likelihood, long_tails(analysis, table.X)
     bic = f"BIC {fit.criteria['bic']:.2f} (lower is better), {fit.n_parameters} parameters"
     per_row = fit.log_left_out / fit.n_samples
     new_row = f"Expected log-likelihood of a new row: {per_row:.4g}." if per_row == per_row else ""
@@ -300,7 +316,9 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
         "" if analysis.truth is None else agreement(analysis),
         f"{bic}; best start: {model.start_}.",
         new_row,
+        *([] if analysis.stability is None else analysis.stability.sentences()[:MAX_DESCRIBED]),
         outlying,
+        tails_sentence(tails) if tails else "",
         *(f"Warning: {message}" for message in _warnings_of(analysis)),
         *(f"{name + ':':10}{path}" for name, path in written.items()),
     )

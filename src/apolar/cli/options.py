@@ -50,7 +50,7 @@ class NameOf(click.ParamType):  # type: ignore[type-arg]  # generic since click 
 
 
 FAMILY = NameOf("apolar.mixture.families", "FAMILIES")
-CRITERION = NameOf("apolar.scores", "CRITERIA")
+CRITERION = NameOf("apolar.scores", "CHOICES")
 METHOD = NameOf("apolar.decomposition.methods", "METHODS")
 
 
@@ -75,7 +75,7 @@ SECTIONS = {
     "Clusters": ("components", "covariance", "criterion", "tails", "noise", "standardise", "seed"),
     "Columns and rows": ("columns", "keep", "label_column", "id_column", "drop_missing", "sketch"),
     "What the file looks like": ("encoding", "na_values", "sheet", "header", "skip_rows", "thousands"),
-    "Results": ("output", "append", "outliers", "report", "no_report", "as_json"),
+    "Results": ("output", "append", "outliers", "resamples", "report", "no_report", "as_json"),
 }
 """The headings of help, and the parameters under each."""
 
@@ -153,6 +153,13 @@ outliers_option = click.option(
     "in a table without outliers; 0.05 by default.",
 )
 
+resamples_option = click.option(
+    "--resamples",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="Say how often each cluster comes back in N resamples of the rows: N fits more.",
+)
+
 
 def mixture_options(components: str | None) -> Callable[[Command], Command]:
     """Return a decorator that adds the options on which mixtures are fitted.
@@ -162,8 +169,9 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
     components : str or None
         The default of -k; None if it must be given.
     """
-    default_form = "By default all."
+    default_form, default_criterion = "By default all.", ""
     if components is None:
+        default_criterion = " By default bic, and with -k auto clusters."
         default_form = "By default full, and with several numbers of clusters the best of all."
     return _add(
         click.option(
@@ -184,9 +192,10 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
         click.option(
             "--criterion",
             type=CRITERION,
-            default="bic",
-            show_default=True,
-            help="What decides among several: bic, aic, icl, evidence or loo.",
+            default=None if components is None else "bic",
+            show_default=components is not None,
+            help="What decides among several: bic, aic, icl, evidence, loo, or clusters: bic, and then "
+            f"components that overlap are combined.{default_criterion}",
         ),
         click.option(
             "--tails",

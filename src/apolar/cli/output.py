@@ -191,7 +191,9 @@ def _is_result(path: Path) -> bool:
 # --- labels ---------------------------------------------------------------------------------------
 
 
-def label_frames(model: GaussianMixture, table: TableFile, level: float) -> Iterator[pl.DataFrame]:
+def label_frames(
+    model: GaussianMixture, table: TableFile, level: float, clusters: Sequence[Sequence[int]] = ()
+) -> Iterator[pl.DataFrame]:
     """Yield the number, cluster, probability, mark and all probabilities of rows, a chunk at a time.
 
     Rows and clusters are counted from 1; noise is -1. Probabilities are those of a row that is of the
@@ -204,6 +206,8 @@ def label_frames(model: GaussianMixture, table: TableFile, level: float) -> Iter
     table : TableFile
     level : float
         Of the rule for outliers.
+    clusters : sequence of sequence of int
+        The components of each cluster, if some were combined: the last column says which one a row is in.
     """
     import numpy as np
     import polars as pl
@@ -227,6 +231,10 @@ def label_frames(model: GaussianMixture, table: TableFile, level: float) -> Iter
             "outlier": np.where(scores.outliers, "yes", "no"),
             **dict(zip(names, scores.posteriors.T, strict=True)),
         }
+        if clusters:
+            shares = np.stack([scores.posteriors[:, list(group)].sum(axis=1) for group in clusters])
+            combined = np.where(scores.predicted < 0, -1, shares.argmax(axis=0) + 1)
+            columns["combined"] = combined
         yield pl.DataFrame(columns).fill_nan(None)
         start = stop
 
@@ -284,7 +292,12 @@ def check_rereadable(sources: Sequence[str]) -> None:
 
 
 def appended_text(
-    sources: Sequence[str], model: GaussianMixture, table: TableFile, level: float, reading: dict[str, Any]
+    sources: Sequence[str],
+    model: GaussianMixture,
+    table: TableFile,
+    level: float,
+    reading: dict[str, Any],
+    clusters: Sequence[Sequence[int]] = (),
 ) -> Iterator[str]:
     """Yield the text of a table with the columns cluster, p1, p2, ..., outlier at the right.
 
@@ -301,6 +314,8 @@ def appended_text(
         Of the rule for outliers.
     reading : dict
         How the files were read: parameters of `read_table`.
+    clusters : sequence of sequence of int
+        As in `label_frames`.
     """
     import numpy as np
     import polars as pl
@@ -311,7 +326,7 @@ def appended_text(
     options = {name: reading[name] for name in READING}
     # CSV has no cells of other types.
     as_text = (selectors.nested() | selectors.binary()).map_elements(str, pl.String)
-    labels = pl.concat(label_frames(model, table, level))
+    labels = pl.concat(label_frames(model, table, level, clusters))
     every = pl.DataFrame({"row": np.arange(1, len(table.X) + table.n_dropped + 1)})
     labels = every.join(labels, on="row", how="left", maintain_order="left")
     labels = labels.select(selectors.exclude("file", "row", "id", "probability", "outlier"), "outlier")

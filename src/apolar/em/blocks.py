@@ -7,7 +7,7 @@ the cache. Where it was not built, row statistics are written first, and matrix 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from apolar.data.chunks import row_squares
 from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
 from apolar.mixture.tails import Tails
+
+if TYPE_CHECKING:
+    from apolar.em.known import Known
 
 
 class Block(ABC):
@@ -38,7 +41,11 @@ class Block(ABC):
     ----------
     scratch : Scratch
         The working memory of the thread.
+    known : Known or None
+        What is known of the rows.
     """
+
+    known: Known | None = None
 
     def __init__(self, n_rows: int, weights: Any) -> None:
         self.n_rows, self.weights, self.scratch = n_rows, weights, thread_scratch()
@@ -77,13 +84,17 @@ class Block(ABC):
         logits, factors, slopes = self._logits_and_factors(flat_natural, flat_tails)
         xp = namespace(logits)
         shape = n_mixtures, n_components, self.n_rows
-        responsibilities, densities = posteriors(xp.reshape(logits, shape))
+        logits = xp.reshape(logits, shape)
+        if self.known is None:
+            responsibilities, densities = posteriors(logits)
+        else:
+            responsibilities, densities = self.known.posteriors(logits, self.weights)
         if self.weights is not None:
             responsibilities *= self.weights
             densities *= self.weights
         flat = xp.reshape(responsibilities, (n_mixtures * n_components, self.n_rows))
         if tails is None:
-            return self.stats(flat), xp.sum(densities, axis=1)
+            return self.weighted_stats(flat, flat, flat_natural), xp.sum(densities, axis=1)
         stats = self.weighted_stats(flat * factors, flat, flat_natural)
         of_tails = xp.stack([xp.sum(flat, axis=1), xp.sum(flat * slopes, axis=1)], axis=1)
         return xp.concat([stats, of_tails], axis=1), xp.sum(densities, axis=1)
@@ -208,6 +219,8 @@ class CompiledBlock(Block):
 
     def e_step(self, natural: Array, tails: Tails | None = None) -> tuple[Array, Array]:
         """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods."""
+        if self.known is not None:
+            return super().e_step(natural, tails)
         rows = self.values, self.weights, self.row_map
         if tails is None:
             stats, log_likelihood = compiled.e_step(*rows, natural, self.kind, self.n_threads)

@@ -16,6 +16,7 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.constants import MIN_WEIGHT
+from apolar.em.known import HeldParameters
 from apolar.mixture import sharing
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, noise_weights
@@ -36,12 +37,15 @@ class LocalCoordinates:
         The total weight of the rows.
     has_noise : bool
         Whether there is a noise component; its weight then has the last coordinate.
+    held : HeldParameters or None
+        Parameters that are kept: steps do not change them.
     """
 
     family: Family
     centre: WhitenedParameters
     weight: float
     has_noise: bool = False
+    held: HeldParameters | None = None
 
     @functools.cached_property
     def _root(self) -> Array:
@@ -80,12 +84,30 @@ class LocalCoordinates:
         each = self.centre.weights * self.weight * dof_information(dof, self.centre.n_features)
         return np.sqrt(np.maximum(each.reshape(n_dof, -1).sum(axis=1), 1.0))
 
+    @functools.cached_property
+    def _is_free(self) -> Array | float:
+        """Which coordinates a step may change: 1 where it may, else 0."""
+        if self.held is None or not self.held.is_any:
+            return 1.0
+        r, m = self.centre.means.shape
+        positions = coordinates_of_components(self.family, r, m)
+        free, covariances = np.ones(len(self.scales)), self.held.covariances
+        if self.held.weights is not None:
+            free[positions[:, 0]] = 0.0
+        if self.held.means is not None:
+            free[positions[~np.isnan(self.held.means[:, 0]), 1 : 1 + m]] = 0.0
+        if covariances is not None:
+            stored = self.family.per_component(covariances)
+            is_held = ~np.isnan(stored.reshape(len(stored), -1)[:, 0])
+            free[positions[np.broadcast_to(is_held, r), 1 + m :]] = 0.0
+        return free
+
     def _changes(self, tangent: Array) -> tuple[Array, Array, Array, Array]:
         """Return the changes, from the centre, of weights, means, covariances and degrees of freedom.
 
         Those of weights and of degrees of freedom are changes of their logarithms.
         """
-        changes = tangent / self.scales
+        changes = tangent * self._is_free / self.scales
         r, m = self.centre.means.shape
         end = r + r * m + self._information.size
         of_covariances = changes[r + r * m : end].reshape(self._information.shape)
@@ -172,7 +194,7 @@ class LocalCoordinates:
             slopes = np.where(parameters.dof == np.where(slopes > 0, MAX_DOF, MIN_DOF), 0.0, slopes)
             by_dof = slopes.reshape(len(self._of_dof), -1).sum(axis=1)
         parts = by_weight[:r], by_mean.ravel(), by_covariance.ravel(), by_weight[r:], by_dof
-        return np.concatenate(parts) / self.scales
+        return np.concatenate(parts) * self._is_free / self.scales
 
 
 def coordinates_of_components(family: Family, n_components: int, n_features: int) -> IndexArray:

@@ -85,6 +85,7 @@ class LeftOut:
         is_whole = removed is None or float(xp.min(removed)) == 1
         if (
             is_whole
+            and block.known is None
             and known_peaks is None
             and self.tails is None
             and isinstance(logits, np.ndarray)
@@ -101,6 +102,7 @@ class LeftOut:
             )
             factors = factors[:, :n_components, :]
             dof = to_device_of(np.array(self.tails.dof[:, :n_components, None]), logits)
+        logits = logits if block.known is None else block.known.mask(logits)
         known = xp.asarray(logits, copy=True)
         responsibilities, densities = posteriors(logits)
         shares = responsibilities[:, :n_components, :]

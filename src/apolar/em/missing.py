@@ -284,7 +284,7 @@ class AlignedBlock(IncompleteBlock):
 
     def e_step(self, natural: Array, tails: Tails | None = None) -> tuple[Array, Array]:
         """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods."""
-        if tails is not None:
+        if tails is not None or self.known is not None:
             return super().e_step(natural, tails)
         stored, log_likelihood = self.inner.e_step(self._expand(natural))
         places = slice(1 + self.n_features, 1 + self.n_features + len(self.incomplete))
@@ -366,7 +366,7 @@ class PatternBlock(IncompleteBlock):
 
     def e_step(self, natural: Array, tails: Tails | None = None) -> tuple[Array, Array]:
         """Return the sufficient statistics of a batch of mixtures, and their log-likelihoods."""
-        if tails is not None:
+        if tails is not None or self.known is not None:
             return super().e_step(natural, tails)
         n_mixtures, n_components, n_stats = natural.shape
         n, m = n_mixtures * n_components, self.n_features

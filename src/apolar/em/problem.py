@@ -14,10 +14,19 @@ from apolar._core.arrays import Array
 from apolar._core.namespaces import to_numpy
 from apolar._core.settings import SETTINGS
 from apolar.data import Rows
-from apolar.em.blocks import Block, CompiledBlock, as_float64_rows, posteriors, squares_about
+from apolar.em.blocks import (
+    Block,
+    CompiledBlock,
+    as_float64_rows,
+    dense_block,
+    posteriors,
+    squares_about,
+)
 from apolar.em.completion import Completion
 from apolar.em.coordinates import LocalCoordinates
+from apolar.em.known import Known, nearest_order
 from apolar.em.missing import IncompleteBlock, incomplete_block
+from apolar.em.result import Fit
 from apolar.em.row_blocks import RowBlocks, is_compiled
 from apolar.em.row_samples import RowSamples
 from apolar.em.whitening import Whitening, check_scale, diagonal_covariance, scale_of, whitening_of
@@ -29,7 +38,7 @@ from apolar.mixture.tails import Tails
 # Rows of at most this many numbers (16 MB) are stored in whitened coordinates for the extension.
 KEPT_NUMBERS = 2**21
 # What stored blocks of the rows are made of.
-_STORED = {"rows", "whitening", "threads", "available_covariance"}
+_STORED = {"rows", "whitening", "threads", "available_covariance", "known"}
 
 
 class Problem(RowSamples):
@@ -56,6 +65,8 @@ class Problem(RowSamples):
         The share of the rows that may be noise, which starts set aside.
     available_covariance : ndarray, shape (n_features, n_features), optional
         The covariance of the rows, in the units of the data, if a whitening is given and values are missing.
+    known : Known, optional
+        What is known of the rows, which are dense and in memory, and of the parameters.
 
     Attributes
     ----------
@@ -83,6 +94,7 @@ class Problem(RowSamples):
         noise: NoiseBox | None = None,
         noise_share: float = 0.0,
         available_covariance: Array | None = None,
+        known: Known | None = None,
     ) -> None:
         self.scale, self.far_rows = None, np.zeros(0, dtype=np.intp)
         if whitening is None:
@@ -98,20 +110,26 @@ class Problem(RowSamples):
         # Also for rows on a device, which runs in parallel by itself: samples of them come to the host.
         self.threads = threads
         self.measurement, self.noise, self.noise_share = measurement, noise, noise_share
-        self.available_covariance = available_covariance
+        self.available_covariance, self.known = available_covariance, known
         self._prepare(None)
 
     def replace(self, **changes: Any) -> Problem:
         """Return the problem with some of its attributes changed.
 
         Another family has the same row statistics: it shares more or less. Other rows are counted, unless
-        `n_rows` and `weight` are given.
+        `n_rows` and `weight` are given, and nothing is known of them, unless it is given.
         """
         other, is_stored = copy.copy(self), not changes.keys() & _STORED
         if not is_stored:
             vars(other).pop("standardised", None)
-        vars(other).pop("few", None)
+        for name in ("few", "targets"):
+            vars(other).pop(name, None)
+        if "family" in changes and self.known is not None and changes["family"] != self.family:
+            # Its covariances may have another shape.
+            held = replace(self.known.held, covariances=None)
+            changes.setdefault("known", replace(self.known, held=held))
         if "rows" in changes:
+            changes.setdefault("known", None)
             other.scale, other.far_rows = None, np.zeros(0, dtype=np.intp)
             if "weight" not in changes:
                 other.n_rows, other.weight = changes["rows"].count()
@@ -119,7 +137,7 @@ class Problem(RowSamples):
         other._prepare(self._kept if is_stored else None)
         return other
 
-    def _prepare(self, kept: CompiledBlock | IncompleteBlock | None) -> None:
+    def _prepare(self, kept: Block | None) -> None:
         """Set what follows from the other attributes; rows may be stored already."""
         rows, whitening = self.rows, self.whitening
         self.family = self.family.in_coordinates(whitening.inverse)
@@ -143,9 +161,23 @@ class Problem(RowSamples):
         known = self.measurement, self.is_incomplete, self.has_noise
         self._blocks = RowBlocks(self.family, whitening, *known, self.threads, squares)
 
-    def _block_to_keep(self) -> CompiledBlock | IncompleteBlock | None:
-        """Return all rows as one block, if it is small; with missing values, if the rows are in memory."""
+    def _block_to_keep(self) -> Block | None:
+        """Return all rows as one block, if it is small; with missing values, if the rows are in memory.
+
+        Also if something is known of them.
+        """
+        block = self._block_of_all()
+        if block is not None:
+            block.known = self.known
+        return block
+
+    def _block_of_all(self) -> Block | None:
         rows, family, whitening = self.rows, self.family, self.whitening
+        if self.known is not None and not self.is_incomplete:
+            values, weights = rows.take(slice(None))
+            whitened = np.empty((self.n_features, self.n_rows))
+            whitening.write(values, whitened)
+            return dense_block(whitened.T, weights, family, n_threads=self.threads)
         if self.is_incomplete:
             if not (rows.in_memory and rows.can_take):
                 return None
@@ -194,7 +226,8 @@ class Problem(RowSamples):
             completion = Completion.by_regression(self.whitening.centre, self.available_covariance)
         else:
             completion = Completion.by_mixture(self.family, self.whitening, parameters)
-        rows, known = self.rows.transform(completion), {"n_rows": self.n_rows, "weight": self.weight}
+        rows = self.rows.transform(completion)
+        known = {"n_rows": self.n_rows, "weight": self.weight, "known": self.known}
         imputed = self.replace(rows=rows, available_covariance=None, **known)
         if parameters is None:
             imputed.far_rows, imputed.scale, self._imputed = self.far_rows, self.scale, imputed
@@ -227,7 +260,12 @@ class Problem(RowSamples):
         self, stats: SufficientStats, prior: Prior | None, near: WhitenedParameters | None = None
     ) -> WhitenedParameters:
         """Return the M-step of the family; beside noise, the weights are shares of all rows."""
-        parameters = self.family.m_step(stats, prior, near)
+        held = None if self.known is None else self.known.held
+        if held is None or not held.is_any:
+            parameters = self.family.m_step(stats, prior, near)
+        else:
+            means = held.of_components(stats.counts.shape[-1]).means
+            parameters = held.put_into(self.family.m_step(stats, prior, near, means))
         if not self.has_noise:
             return parameters
         return replace(
@@ -236,7 +274,25 @@ class Problem(RowSamples):
 
     def coordinates(self, parameters: WhitenedParameters) -> LocalCoordinates:
         """Return local coordinates around one mixture."""
-        return LocalCoordinates(self.family, parameters, self.weight, self.has_noise)
+        held = None if self.known is None else self.known.held.of_components(parameters.n_components)
+        return LocalCoordinates(self.family, parameters, self.weight, self.has_noise, held)
+
+    @functools.cached_property
+    def targets(self) -> Array:
+        """Where components are known to be: see `Known.targets`."""
+        assert self.known is not None
+        labels = self.known.labels
+        n_components = max(int(labels.max(initial=0)) + 1, self.known.held.n_components)
+        stats = self.imputed().soft_stats(labels == np.arange(n_components)[:, None])
+        return self.known.targets(stats)
+
+    def with_what_is_known(self, start: Fit) -> Fit:
+        """Return a start whose components are those of which something is known, and as it is known."""
+        if self.known is None or not self.known.names_components:
+            return start
+        order = nearest_order(start.parameters.means, self.targets)
+        parameters = self.family.reordered(start.parameters, order)
+        return start.updated(parameters=self.known.held.put_into(parameters))
 
     # --- sums over the rows ----------------------------------------------------------
 

@@ -10,6 +10,7 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray
 from apolar.data import Rows, fetch_rows, open_rows
 from apolar.data.resolution import rounding_variances
+from apolar.em.known import Known
 from apolar.moments.covariance import RowMoments
 
 
@@ -23,6 +24,7 @@ class RowSamples(ABC):
     far_rows: IndexArray
     scale: RowMoments | None
     available_covariance: Array | None
+    known: Known | None
 
     @property
     def is_wide(self) -> bool:
@@ -58,7 +60,10 @@ class RowSamples(ABC):
             return self.taken(np.arange(self.n_stored))
         positions = rng.choice(self.n_stored, n_rows, replace=False)
         # Rows far from all others may be a component, which a sample without them would not show.
-        return self.taken(np.union1d(positions, self.far_rows))
+        positions = np.union1d(positions, self.far_rows)
+        if self.known is not None:
+            positions = np.union1d(positions, rng.permutation(self.known.rows)[:n_rows])
+        return self.taken(positions)
 
     def taken(self, positions: IndexArray) -> Self:
         """Return the rows at ascending positions, on the host, in the same coordinates."""
@@ -66,15 +71,18 @@ class RowSamples(ABC):
         if is_on_host and len(positions) == self.n_stored:
             return self
         rows = open_rows(*fetch_rows(self.rows, positions))
-        return self.replace(rows=rows, far_rows=np.flatnonzero(np.isin(positions, self.far_rows)))
+        known = None if self.known is None else self.known.taken(positions)
+        far_rows = np.flatnonzero(np.isin(positions, self.far_rows))
+        return self.replace(rows=rows, far_rows=far_rows, known=known)
 
     def distinct(self) -> Self:
         """Return the distinct rows on the host, each with the total weight of its copies.
 
         They are sorted by their values, so that samples depend neither on the order of the rows nor on
-        whether a row is given twice or has twice the weight. Wide sparse rows are returned unchanged.
+        whether a row is given twice or has twice the weight. Wide sparse rows are returned unchanged, and so
+        are those of which something is known: copies may differ in that.
         """
-        if self.is_wide or not self.rows.can_take:
+        if self.known is not None or self.is_wide or not self.rows.can_take:
             return self
         values, weights = self.fetch()
         order = np.argsort(values[:, 0])
@@ -102,6 +110,8 @@ class RowSamples(ABC):
         """
         if self.n_stored <= n_rows:
             return self
+        if self.known is not None:
+            return self.subsample(n_rows, np.random.default_rng(0))
         values, weights = self.fetch()
         factors = np.random.default_rng(0).standard_normal(self.n_features) / units
         if self.is_wide:

@@ -88,6 +88,7 @@ def run(
         the mixtures are those of the last M-step, and the scores those of the last pass, before it: minus
         infinity in place of NaN. They are still starts.
     """
+    starts = [problem.with_what_is_known(start) for start in starts]
     if stop.gain is not None:
         runs = (EMRun(problem, start, prior, stop.steps, callback, checked_on) for start in starts)
         ends = [(each, climb(each, stop.gain, checked_on)) for each in runs]
@@ -203,7 +204,8 @@ def has_kernel(problem: Problem) -> bool:
     family = problem.family
     if not family.has_kernel(problem.n_features) or family.dof is not None or problem.kept_columns is None:
         return False
-    return not (problem.is_incomplete or problem.has_noise or np.any(problem.measurement))
+    is_plain = not (problem.is_incomplete or problem.has_noise or np.any(problem.measurement))
+    return is_plain and problem.known is None
 
 
 def _compiled_runs(

@@ -242,7 +242,7 @@ covariance_prior_ : float or ndarray
         tags.input_tags.allow_nan = False
         return tags
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # type: ignore[override]  # noqa: ARG002
         """Find the posterior.
 
         Parameters
@@ -258,7 +258,7 @@ covariance_prior_ : float or ndarray
         -------
         self : BayesianGaussianMixture
         """
-        return super().fit(X, y, sample_weight)
+        return super().fit(X, None, sample_weight)
 
     def _fit_rows(self, X: Any, rows: Rows, family: Family, prior: None, has_weight: Array | None) -> None:
         """Find the posterior for checked rows, and set the attributes."""

@@ -10,7 +10,7 @@ from scipy.special import ndtr, ndtri, xlogy
 from scipy.stats import qmc
 
 from apolar._core.arrays import Array
-from apolar._core.checks import check_integer
+from apolar._core.checks import check_integer, one_of
 from apolar._core.constants import MIN_WEIGHT
 from apolar._core.display import SHOWN_COLUMNS, Displayed, TableCells, figures
 from apolar._core.namespaces import namespace, to_numpy
@@ -24,6 +24,8 @@ Group = tuple[int, ...]
 
 # The number of quasi-random points of an estimate, and the most numbers that they hold (128 MB).
 N_POINTS, MAX_POINT_NUMBERS = 2**14, 2**24
+# Clusters that overlap more than this are combined: see benchmarks/results/clusters.md.
+MAX_OVERLAP = 0.05
 
 
 # --- overlap ------------------------------------------------------------------------------------
@@ -161,12 +163,19 @@ class Combination(Displayed):
     entropies : ndarray, shape (n_components,)
         The entropy of the clustering, -sum t log t over rows and clusters, where t are the posterior
         probabilities; that of c clusters is at index c - 1.
+    overlaps : ndarray, shape (n_components,)
+        The largest overlap of two clusters, likewise: the share of the rows of one that would be assigned to
+        the other, plus that of the other.
+    by : {"entropy", "overlap"}
+        How clusters are combined.
     """
 
     mixture: Any
     n_clusters: int
     merges: tuple[tuple[Group, Group], ...]
     entropies: Array
+    overlaps: Array
+    by: str = "entropy"
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -213,26 +222,45 @@ class Combination(Displayed):
             pair = () if n == n_components else self.merges[n_components - n - 1]
             # At one cluster the entropy is zero, up to rounding.
             entropy = float(self.entropies[n - 1])
-            cells = ["0" if entropy < 1e-9 else figures(entropy), " with ".join(map(_plus, pair))]
+            shown = "0" if entropy < 1e-9 else figures(entropy)
+            shown = _percentage(self.overlaps[n - 1]) if self.by == "overlap" else shown
+            cells = [shown, " with ".join(map(_plus, pair))]
             rows.append([str(n), *cells, "<-" if n == self.n_clusters else ""])
+        return self.sentence, (["clusters", self.by, "combined", ""], rows)
+
+    @property
+    def sentence(self) -> str:
+        """Which components each cluster holds, in words."""
         clusters = "1 cluster" if self.n_clusters == 1 else f"{self.n_clusters} clusters"
-        title = f"{n_components} components combine into {clusters}: {', '.join(map(_plus, self.groups))}."
-        return title, (["clusters", "entropy", "combined", ""], rows)
+        components = (
+            "1 component combines"
+            if len(self.entropies) == 1
+            else f"{len(self.entropies)} components combine"
+        )
+        return f"{components} into {clusters}: {', '.join(map(_plus, self.groups))}."
 
 
-def combine(mixture: Any, rows: Rows, n_clusters: int | None) -> Combination:
-    """Return the components of a mixture, combined into clusters by entropy [baudry2010].
+def combine(mixture: Any, rows: Rows, n_clusters: int | None, by: str = "entropy") -> Combination:
+    """Return the components combined into clusters by entropy [baudry2010] or by overlap [hennig2010].
 
-    In each step the two clusters are combined that lower the entropy of the clustering most. Rows are read
-    once; the probabilities of those that are in doubt are kept.
+    In each step the two clusters are combined that lower the entropy of the clustering most, or that overlap
+    most. Rows are read once; the probabilities of
+    those that are in doubt are kept.
     """
+    one_of(by, "by", ("entropy", "overlap"))
     posteriors = FittedState.of(mixture).answer(
         rows, "probabilities", mixture.n_threads, lambda shares: shares[shares.max(axis=1) < 1]
     )
     posteriors = np.asarray(posteriors if rows.is_distributed else to_numpy(posteriors), dtype=np.float64)
-    merges, entropies = _merge_steps(posteriors)
-    chosen = elbow(entropies) if n_clusters is None else n_clusters
-    return Combination(mixture, chosen, merges, entropies).with_n_clusters(chosen)
+    state = FittedState.of(mixture)
+    n_rows = float(rows.n_rows or state.n_samples_seen or len(posteriors))
+    merges, entropies, overlaps = _merge_steps(posteriors, n_rows * state.parameters.weights, by)
+    chosen = n_clusters
+    if chosen is None:
+        chosen = (
+            elbow(entropies) if by == "entropy" else int(np.flatnonzero(overlaps <= MAX_OVERLAP).max()) + 1
+        )
+    return Combination(mixture, chosen, merges, entropies, overlaps, by).with_n_clusters(chosen)
 
 
 def elbow(entropies: Array) -> int:
@@ -264,32 +292,60 @@ def _squares_about_line(x: Array, y: Array) -> float:
     return float(np.sum((y - x * (x @ y) / (x @ x)) ** 2))
 
 
-def _merge_steps(posteriors: Array) -> tuple[tuple[tuple[Group, Group], ...], Array]:
-    """Return the steps, and the entropies of 1, 2, ... clusters."""
-    shares: dict[Group, Array] = {}
-    negative: dict[Group, float] = {}
-    gains: dict[tuple[Group, Group], float] = {}
+def _merge_steps(
+    posteriors: Array, counts: Array, by: str
+) -> tuple[tuple[tuple[Group, Group], ...], Array, Array]:
+    """Return the steps, and the entropies and largest overlaps of 1, 2, ... clusters.
 
-    def add(group: Group, share: Array) -> None:
-        """Add a cluster, and by how much the entropy falls if it is combined with another."""
-        negative[group] = float(xlogy(share, share).sum())
-        for other, column in shares.items():
-            pair = (group, other) if group < other else (other, group)
-            both = share + column
-            gains[pair] = float(xlogy(both, both).sum()) - negative[pair[0]] - negative[pair[1]]
-        shares[group] = share
-
-    for k, column in enumerate(posteriors.T):
-        add((k,), np.ascontiguousarray(column))
-    entropies, merges = [-sum(negative[group] for group in sorted(shares))], []
-    while len(shares) > 1:
+    Parameters
+    ----------
+    posteriors : ndarray, shape (n, n_components)
+        Of rows in doubt.
+    counts : ndarray, shape (n_components,)
+        Of all rows.
+    by : {"entropy", "overlap"}
+    """
+    groups: list[Group] = [(k,) for k in range(posteriors.shape[1])]
+    shares, gains = posteriors.T.copy(), np.zeros((len(groups), len(groups)))
+    entropies, largest = list[float](), list[float]()
+    merges = list[tuple[Group, Group]]()
+    negative = xlogy(shares, shares).sum(axis=1)
+    for k in range(len(groups)):
+        gains[k, :k] = gains[:k, k] = _entropy_gains(shares[:k], negative[:k], shares[k], negative[k])
+    while True:
+        overlaps = _overlaps(shares, np.array([counts[list(group)].sum() for group in groups]))
+        entropies.append(-float(negative.sum()))
+        largest.append(float(overlaps.max()))
+        if len(groups) == 1:
+            return tuple(merges), np.maximum(np.array(entropies[::-1]), 0.0), np.array(largest[::-1])
         # Of pairs with equal gains, such as those that have no row in common, the first.
-        a, b = max(gains, key=lambda pair: (gains[pair], -pair[0][0], -pair[1][0]))
-        merges.append((a, b))
-        gains = {pair: gain for pair, gain in gains.items() if a not in pair and b not in pair}
-        add(tuple(sorted(a + b)), shares.pop(a) + shares.pop(b))
-        entropies.append(-sum(negative[group] for group in sorted(shares)))
-    return tuple(merges), np.maximum(np.array(entropies[::-1]), 0.0)
+        first, second = np.triu_indices(len(groups), 1)
+        best = int(np.argmax((overlaps if by == "overlap" else gains)[first, second]))
+        a, b = int(first[best]), int(second[best])
+        merges.append((groups[a], groups[b]))
+        # Sorted by their first components.
+        groups[a], shares[a] = tuple(sorted(groups[a] + groups[b])), shares[a] + shares[b]
+        del groups[b]
+        negative[a] = xlogy(shares[a], shares[a]).sum()
+        shares, negative = np.delete(shares, b, axis=0), np.delete(negative, b)
+        gains = np.delete(np.delete(gains, b, axis=0), b, axis=1)
+        gains[a] = gains[:, a] = _entropy_gains(shares, negative, shares[a], negative[a])
+
+
+def _overlaps(shares: Array, counts: Array) -> Array:
+    """Return the overlap of each pair of clusters: see `Combination`."""
+    labels, n = shares.argmax(axis=0), len(shares)
+    is_noise = 1 - shares.sum(axis=0) > shares.max(axis=0)
+    assigned = (labels == np.arange(n)[:, None]) & ~is_noise
+    mistaken = shares @ assigned.T / np.maximum(counts, MIN_WEIGHT)[:, None]
+    np.fill_diagonal(mistaken, 0.0)
+    return np.asarray(mistaken + mistaken.T)
+
+
+def _entropy_gains(shares: Array, negative: Array, share: Array, of_share: float) -> Array:
+    """Return by how much the entropy falls if one cluster is combined with each of some others."""
+    both = shares + share
+    return np.asarray(xlogy(both, both).sum(axis=1) - negative - of_share)
 
 
 def _plus(group: Group) -> str:

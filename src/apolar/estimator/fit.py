@@ -20,6 +20,7 @@ from apolar.em.result import Fit, FitStatus, in_canonical_order
 from apolar.em.whitening import refuse_rows_out_of_reach
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import allows_rounding, check_columns, float_type, is_path, n_threads_of
+from apolar.estimator.known_inputs import known_of
 from apolar.estimator.model_files import Checkpoint, stored_state
 from apolar.estimator.summary import warn_of_constant_columns, warn_of_far_rows, warnings_of
 from apolar.exceptions import ApolarWarning, DisagreementWarning, SkippedStartWarning, warn_user
@@ -77,7 +78,13 @@ class NotConvergedWarning(ApolarWarning, ConvergenceWarning):
 
 
 def fit_rows(
-    estimator: Any, X: Any, rows: Rows, family: Family, prior: Prior | None, has_weight: Array | None
+    estimator: Any,
+    X: Any,
+    rows: Rows,
+    family: Family,
+    prior: Prior | None,
+    has_weight: Array | None,
+    **knowledge: Any,
 ) -> None:
     """Fit an estimator to rows, and set its attributes.
 
@@ -91,21 +98,28 @@ def fit_rows(
     prior : Prior or None
     has_weight : ndarray of bool or None
         Which rows of X have a weight above zero; None if all have.
+    **knowledge : object
+        What the user knows, `y`, `groups` and `fixed`.
     """
     check_memory(family, int(estimator.n_components), rows.n_features)
     last = stored_state(estimator, family, rows.n_features)
     problem = problem_of(estimator, rows, family, estimator.noise)
+    known = known_of(problem, int(estimator.n_components), has_weight, **knowledge)
+    if known is not None:
+        problem = problem.replace(known=known)
     # A fit that resumes from its checkpoint orders its components as the first one would have; other warm
     # starts keep the order of the mixture that they start from.
     is_stored, init_params = last is not None, estimator.init_params
     is_given = has_given_parameters(estimator) or not (isinstance(init_params, str) or callable(init_params))
+    is_given = is_given or (known is not None and known.names_components)
     keeps_order = is_given or not is_stored or is_path(estimator.warm_start)
     if not is_stored and estimator.warm_start:
         last = _last_state(estimator, rows.n_features)
 
     def start(problem: Problem, prior: Prior | None) -> Candidates:
         if last is None:
-            return requested_candidates(estimator, problem, X, prior, has_weight)
+            requested = requested_candidates(estimator, problem, X, prior, has_weight)
+            return replace(requested, keeps_order=requested.keeps_order or is_given)
         warm = warm_start_of(last, problem, is_same=not is_stored)
         return Candidates(lambda _: [warm], keeps_order=keeps_order)
 

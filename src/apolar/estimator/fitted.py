@@ -39,6 +39,8 @@ __all__ = ["NOISE_LABEL", "FittedState"]
 
 NOISE_LABEL = -1
 """The label of rows of noise, as in HDBSCAN."""
+# Up to which the mean log-likelihoods of the same rows agree: they may have been rounded to single precision.
+SAME_LIKELIHOOD = 1e-6
 _ARRAYS = ("weights", "means", "covariances", "dof")
 
 
@@ -358,6 +360,20 @@ class FittedState:
             raise ValueError("The weights of the rows are all zero.")
         density += weight * self.whitened[0].log_det
         return FitSummary(density, self.n_parameters, weight, certainty)
+
+    def is_of_fit(self, rows: Rows) -> bool:
+        """Return whether rows are those of the fit."""
+        is_counted = not rows.is_distributed and rows.n_rows is not None
+        if not is_counted or rows.n_rows != self.n_samples_seen:
+            return False
+        with np.errstate(all="ignore"):
+            return self.is_as_likely(self.likelihood(rows))
+
+    def is_as_likely(self, summary: FitSummary) -> bool:
+        """Return whether rows are those of the fit: as many, and as likely."""
+        mean = summary.log_likelihood / summary.n_samples
+        gap = np.inf if self.lower_bound is None else abs(mean - self.lower_bound)
+        return summary.n_samples == self.n_samples_seen and bool(gap <= SAME_LIKELIHOOD * max(1.0, abs(mean)))
 
     def left_out(self, prior: Prior | None) -> LeftOut:
         """Return the mixture as one that is fitted, under a prior, to all rows of the fit but one."""

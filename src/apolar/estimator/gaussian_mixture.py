@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
@@ -17,6 +17,7 @@ from apolar._core.checks import CovarianceType, PriorName, StartName
 from apolar._core.constants import MIN_WEIGHT
 from apolar._core.namespaces import namespace
 from apolar._core.threads import one_blas_thread
+from apolar.em.known import UNKNOWN
 from apolar.estimator import marginals
 from apolar.estimator.cluster_merging import Combination, Overlap, combine, overlap
 from apolar.estimator.exports import sql_of_labels, to_sklearn
@@ -30,6 +31,7 @@ from apolar.estimator.inputs import (
     weighted_rows,
     with_column_names,
 )
+from apolar.estimator.known_inputs import labels_of
 from apolar.estimator.model_files import (
     check_writable,
     load_model,
@@ -37,6 +39,7 @@ from apolar.estimator.model_files import (
     model_to_json,
     save_model,
 )
+from apolar.estimator.resampling import Stability, stability_of
 from apolar.estimator.standard_errors import Bootstrap, StandardErrors, bootstrap, standard_errors
 from apolar.estimator.stream import update_from_batch
 from apolar.estimator.summary import Summary, summary_of
@@ -242,7 +245,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     # --- fitting ------------------------------------------------------------------------
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None, fixed: Any = None
+    ) -> Self:
         """Fit the mixture.
 
         Parameters
@@ -253,16 +258,40 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             chunks that can be read again: these are neither loaded into memory nor moved. NaN stands for a
             value that is missing, at random: the likelihood is that of the values that are there
             [ghahramani1994].
-        y : None
-            Ignored.
+        y : array_like, shape (n_samples,), optional
+            The components of rows, from 0, where they are known, and -1, NaN or None where they are not. Rows
+            of known component stay in it, from the start on. A y without unknown rows is ignored, as in
+            scikit-learn, whose pipelines pass the classes; so is one of -1 and 1 alone, two classes, where
+            NaN marks unknown rows, and one that does not hold whole numbers from -1 on.
         sample_weight : array_like, shape (n_samples,), optional
             How many rows each row counts as. Weights whose sum is less than the number of rows with a weight
             above zero cannot be counts: they are scaled to add up to that number. (Weights that come with
             chunks, and those of `partial_fit`, are used as they are.)
+        groups : array_like, shape (n_samples,), optional
+            Rows of the same group are in one component, whichever that is: the responsibilities of a group
+            follow from the densities of all of its rows [shental2004]. Any values; -1, NaN or None for rows
+            that are in no group.
+        fixed : dict, optional
+            Parameters that are known, "weights", "means" or "covariances", in the shapes of the attributes,
+            and stay as they are given; NaN for all of the mean or the covariance of a component that is to
+            be estimated. Criteria count them as if they were estimated.
 
         Returns
         -------
         self : GaussianMixture
+            If components of rows or parameters are known, components keep their order. What is known needs
+            dense rows in memory, and the criteria and predictions are those of the mixture alone.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import apolar
+        >>> iris = apolar.datasets.load_iris()
+        >>> y = np.full(150, -1)
+        >>> y[::10] = iris.target[::10]
+        >>> gm = apolar.GaussianMixture(3, random_state=0).fit(iris.data, y)
+        >>> float(np.mean(gm.predict(iris.data) == iris.target))
+        0.97...
         """
         kind, prior = check_parameters(self)
         if self.checkpoint is not None:
@@ -271,9 +300,13 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         try:
             rows = open_input(self, X, sample_weight, reset=True, is_reread=True)
             with one_blas_thread(), with_column_names(self):
-                self._fit_rows(X, rows, kind, prior, weighted_rows(sample_weight))
+                given = {"y": y, "groups": groups, "fixed": fixed}
+                known = {name: value for name, value in given.items() if value is not None}
+                self._fit_rows(X, rows, kind, prior, weighted_rows(sample_weight), **known)
                 if rows.in_memory and rows.device_template is None:
-                    self._labels = self.predict(X)
+                    labels = labels_of(y, self.n_components)
+                    found = self.predict(X)
+                    self._labels = found if labels is None else np.where(labels == UNKNOWN, found, labels)
         except BaseException:
             # A fit that fails, or is interrupted from the keyboard, leaves the estimator as it was.
             self.__dict__.clear()
@@ -281,9 +314,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             raise
         return self
 
-    def _fit_rows(self, *known: Any) -> None:
+    def _fit_rows(self, *rows: Any, **known: Any) -> None:
         """Fit checked rows, and set the attributes."""
-        fit_rows(self, *known)
+        fit_rows(self, *rows, **known)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
         """Update the mixture from a batch of a stream, in bounded memory.
@@ -321,7 +354,10 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         return known
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
-        """Fit the mixture and return the component of each row, shape (n_samples,)."""
+        """Fit the mixture and return the component of each row, shape (n_samples,).
+
+        Rows whose component y says have that one.
+        """
         labels = vars(self.fit(X, y, sample_weight=sample_weight)).get("_labels")
         return self.predict(X) if labels is None else labels
 
@@ -373,11 +409,12 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def outliers(self, X: Any, *, level: float = 0.05) -> Any:
         """Return whether each row is an outlier: further from every component than rows of the mixture are.
 
-        A row is one if its squared Mahalanobis distance from every component is above a quantile of the
-        chi-squared distribution, so high that in the rows of the fit, were they drawn from the mixture, there
-        would be any outlier at all with the probability `level` at most. A component that a single row has
-        for itself does not count. The probabilities of an outlier, which add up to one however far it is, say
-        little.
+        A row is one if its squared Mahalanobis distance from every component is above a limit, so high that
+        among as many rows as the fit had, drawn from the mixture, there would be any outlier at all with the
+        probability `level`. For new rows the limit follows from how many rows estimate the component
+        [hotelling1931]; the rows of the fit, if X is all of them, are nearer to it, and the limit is that of
+        parameters that are known. A component that a single row has for itself does not count. The
+        probabilities of an outlier, which add up to one however far it is, say little.
 
         Parameters
         ----------
@@ -683,6 +720,40 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         """
         return bootstrap(self, X, sample_weight, n_resamples, parametric=parametric)
 
+    def stability(self, X: Any, sample_weight: Any = None, *, n_resamples: int = 100) -> Stability:
+        """Return whether the clusters come back when the rows are drawn again [hennig2007].
+
+        Each resample of the rows, of at most 10,000, is fitted by the search that the parameters ask for, and
+        not from the fitted mixture, where every cluster would come back.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_samples, n_features)
+            The rows of the fit.
+        sample_weight : array_like, shape (n_samples,), optional
+            Their weights.
+        n_resamples : int, default=100
+
+        Returns
+        -------
+        stability : Stability
+            With the Jaccard indices of each cluster, `jaccard`, their `mean` and `interval(level)`, and in
+            how many resamples each is `recovered`.
+
+        Examples
+        --------
+        >>> import apolar
+        >>> X = apolar.datasets.load_iris().data
+        >>> gm = apolar.GaussianMixture(2, random_state=0).fit(X)
+        >>> print(gm.stability(X, n_resamples=20))
+        Clusters in 20 resamples: Jaccard index with the likest cluster.
+        <BLANKLINE>
+        cluster  Jaccard  2.5%  97.5%  comes back
+              1     1.00  ...        1.00
+              2     1.00  ...        1.00
+        """
+        return stability_of(self, X, sample_weight, n_resamples)
+
     # --- description --------------------------------------------------------------------------
 
     def summary(self, X: Any = None, sample_weight: Any = None) -> Summary:
@@ -739,21 +810,28 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         """
         return overlap(FittedState.of(self))
 
-    def combine(self, X: Any, n_clusters: int | None = None) -> Combination:
-        """Return the components combined into clusters, by the entropy of the clustering [baudry2010].
+    def combine(
+        self, X: Any, n_clusters: int | None = None, *, by: Literal["entropy", "overlap"] = "entropy"
+    ) -> Combination:
+        """Return the components combined into clusters, by the entropy of the clustering or by overlap.
 
         The number of Gaussians that describe the density well can be larger than the number of clusters: one
-        that is not Gaussian takes several. Step by step, the two are combined that leave the least doubt
-        about which cluster a row is in, as in mclust's `clustCombi`. The mixture stays what it is.
+        that is not Gaussian takes several. Step by step, two clusters are combined. The mixture stays what it
+        is.
 
         Parameters
         ----------
         X : rows of any source, shape (n_samples, n_features)
             Read once.
         n_clusters : int, optional
-            By default where the entropy, against the number of clusters, begins to rise fast: where two
+            By default, by entropy, where it begins to rise fast against the number of clusters: where two
             lines that meet in it fit best, as in mclust's `clustCombiOptim`. It is a rule of thumb, for three
-            components or more: look at the table.
+            components or more: look at the table. By overlap, where that of any two clusters is at most 5%.
+        by : {"entropy", "overlap"}, default="entropy"
+            "entropy": the two are combined that leave the least doubt about which cluster a row is in, as in
+            mclust's `clustCombi` [baudry2010]. "overlap": the two that overlap most, by the share of the
+            rows of each that would be assigned to the other, together [hennig2010]. Where the number of
+            clusters is not known, this finds it more often: `select(X, criterion="clusters")` uses it.
 
         Returns
         -------
@@ -773,7 +851,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
                2        0    1 with 3  <-
                1        0  1+3 with 2
         """
-        return combine(self, open_input(self, X), n_clusters)
+        return combine(self, open_input(self, X), n_clusters, by)
 
     def _repr_html_inner(self) -> str:
         """Return scikit-learn's diagram of the estimator, and below it the summary of a fitted one."""

@@ -22,6 +22,7 @@ from apolar.mixture.conditional import min_distances
 from apolar.mixture.directions import Directions, discriminating_directions
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters
+from apolar.mixture.prior import Strengths
 
 __all__ = [
     "OutlierRule",
@@ -96,30 +97,35 @@ def _map_rows(
 
 @dataclass(frozen=True, eq=False)
 class OutlierRule:
-    """The distance from every component above which a row is an outlier.
+    """The squared distances from the components above which a row is an outlier.
 
     Attributes
     ----------
     means : ndarray, shape (n_components, n_features)
     covariances : ndarray, shape (n_components, n_features), or with one more axis
         Variances of the columns, or matrices.
-    dof : ndarray, shape (n_components,), or None
-        Degrees of freedom of components with long tails.
-    tail : float
-        The probability that a row of the mixture is as far from its component.
+    limits : ndarray, shape (n_components, n_features + 1)
+        For rows of 0, 1, ... values that are not missing.
     is_cluster : ndarray of bool, shape (n_components,)
         Which components count: one that a single row has for itself is not a cluster.
     """
 
     means: Array
     covariances: Array
-    dof: Array | None
-    tail: float
+    limits: Array
     is_cluster: Array
 
     @classmethod
-    def of(cls, estimator: Any, level: float) -> Self:
-        """Return the rule of a fitted mixture; `level` is for all rows of the fit together."""
+    def of(cls, estimator: Any, level: float, rows: Rows | None = None) -> Self:
+        """Return the rule of a fitted mixture; `level` is for as many rows as the fit had together.
+
+        Parameters
+        ----------
+        estimator : GaussianMixture
+        level : float
+        rows : Rows, optional
+            To be judged. Those of the fit are nearer to its components than others are.
+        """
         check_fraction(level, "level")
         state = FittedState.of(estimator)
         kind, parameters = state.family, state.parameters
@@ -131,30 +137,79 @@ class OutlierRule:
             covariances = kind.matrices(parameters.covariances, *shape)
         n_rows = max(float(estimator.n_samples_seen_), 1.0)
         is_cluster = np.round(n_rows * parameters.weights) > 1
-        tail = float(-np.expm1(np.log1p(-level) / n_rows))
         is_cluster |= ~is_cluster.any()
-        return cls(parameters.means, covariances, parameters.dof, tail, is_cluster)
+        tail = float(-np.expm1(np.log1p(-level) / n_rows))
+        is_new = rows is None or not state.is_of_fit(rows)
+        limits = _distance_limits(state, tail, is_new=is_new)
+        return cls(parameters.means, covariances, limits, is_cluster)
 
     def __call__(self, X: Array) -> Array:
         """Return whether each row is an outlier, shape (n_samples,)."""
-        X, n_values = np.asarray(X, dtype=np.float64), np.arange(1, X.shape[1] + 1)
-        means, covariances = self.means[self.is_cluster], self.covariances[self.is_cluster]
-        if self.dof is None:
-            distances, n_observed = min_distances(means, covariances, X)
-            return distances > np.concatenate([[np.inf], chi2.isf(self.tail, n_values)])[n_observed]
+        X = np.asarray(X, dtype=np.float64)
         is_far = np.ones(len(X), dtype=bool)
-        for k, dof in enumerate(self.dof[self.is_cluster]):
-            distances, n_observed = min_distances(means[k : k + 1], covariances[k : k + 1], X)
-            limits = n_values * f.isf(self.tail, n_values, dof)
-            is_far &= distances > np.concatenate([[np.inf], limits])[n_observed]
+        for k in np.flatnonzero(self.is_cluster):
+            distances, n_observed = min_distances(self.means[[k]], self.covariances[[k]], X)
+            is_far &= distances > self.limits[k, n_observed]
         return is_far
+
+    def of_component(self, k: Any) -> Self:
+        """Return the rule for one of the components alone."""
+        parts = self.means[[k]], self.covariances[[k]], self.limits[[k]], np.ones(1, dtype=bool)
+        return type(self)(*parts)
+
+
+def _distance_limits(state: FittedState, tail: float, *, is_new: bool) -> Array:
+    """Return the squared distances that rows of each component exceed with a probability.
+
+    That are quantiles of chi-squared, or of F where tails are long, for parameters that are known. Those of
+    new rows are longer, as parameters are estimated: Hotelling's law for the mean and covariance of as many
+    rows as estimate those of a component [hotelling1931]. Where columns are independent, the law of a sum of
+    squares of t is approximated by F with the same mean and variance.
+
+    Returns
+    -------
+    limits : ndarray, shape (n_components, n_features + 1)
+    """
+    kind, parameters = state.family, state.parameters
+    r, m = parameters.means.shape
+    p = np.arange(1.0, m + 1)
+    known = np.broadcast_to(chi2.isf(tail, p), (r, m))
+    limits = known if parameters.dof is None else p * f.isf(tail, p, parameters.dof[:, None])
+    if is_new:
+        n, on_diagonal = (each[:, None] for each in _estimation(state))
+        q = np.maximum(n - p, 1.0) if kind.n_axes else m * np.maximum(n - 1, 1.0)
+        new = p * (n + 1) / (q if kind.n_axes else q / m) * f.isf(tail, p, q)
+        free = np.maximum(n - 1, 5.0)
+        q = 4 + (p + 2) * (free - 4) / 3
+        of_columns = p * (n + 1) / (free - 2) * (q - 2) / q * f.isf(tail, p, q)
+        limits = limits * (new + on_diagonal * (of_columns - new)) / known
+    return np.concatenate([np.full((r, 1), np.inf), limits], axis=1)
+
+
+def _estimation(state: FittedState) -> tuple[Array, Array]:
+    """Return how many rows estimate the covariance of each component, and how far columns are independent.
+
+    The rows are those of the component, and more where components share parts, or are shrunk to a common
+    covariance. The second number is 1 where columns are independent.
+    """
+    kind, parameters, total = state.family, state.parameters, float(state.n_samples_seen or 1.0)
+    r, m = parameters.means.shape
+    counts, strengths = np.maximum(parameters.weights * total, 1.0), state.shrinkage or Strengths()
+    n_own, n_shared = (each.n_covariance_parameters(r, m) for each in (kind.untied, kind))
+    is_one = kind.shares_covariance or r == 1
+    own = np.full(r, total) if is_one else np.minimum(counts * (n_own / n_shared), total)
+    common = float(strengths.common)
+    rows = np.maximum((own + common) ** 2 / (own + common**2 / total), 2.0)
+    of_common = np.ones(r) if is_one else common / (own + common)
+    on_diagonal = {1: np.ones(r), 2: float(strengths.diagonal) * of_common}
+    return rows, on_diagonal.get(kind.n_axes, np.zeros(r))
 
 
 def find_outliers(estimator: Any, rows: Rows, level: float) -> Any:
     """Return whether each row is an outlier, shape (n_samples,); a lazy array for distributed rows."""
     if rows.is_sparse:
         raise TypeError("X is sparse: call outliers for X.toarray(), a part of the rows at a time.")
-    return _map_rows(rows, OutlierRule.of(estimator, level), None, np.bool_)
+    return _map_rows(rows, OutlierRule.of(estimator, level, rows), None, np.bool_)
 
 
 def impute(model: Any, rows: Rows, dtype: np.dtype[Any], n_draws: int | None) -> Any:

@@ -14,6 +14,7 @@ from apolar._core.display import (
     SHOWN_COLUMNS,
     TableCells,
     cluster_table,
+    count_noun,
     figures,
     html_table,
     text_table,
@@ -90,6 +91,7 @@ def headline(
     n_noise: int | None = None,
     noise_share: float = 0.0,
     has_tails: bool = False,
+    n_components: int | None = None,
 ) -> str:
     """Return the result of a fit in one sentence.
 
@@ -105,13 +107,17 @@ def headline(
         The share of the rows that is noise; 0 without a noise component.
     has_tails : bool, default=False
         Whether the components are t distributions.
+    n_components : int, optional
+        If clusters may have several.
 
     Examples
     --------
     >>> headline(150, 3, "full")
     '3 clusters in 150 rows (full covariances).'
     """
-    text = "1 cluster" if n_clusters == 1 else f"{n_clusters} clusters"
+    text = count_noun(n_clusters, "cluster")
+    if n_components is not None:
+        text += f" of {count_noun(n_components, 'component')}"
     if n_rows is not None:
         is_whole = abs(n_rows - round(n_rows)) < 1e-6 * max(n_rows, 1.0)
         text += f" in {round(n_rows):,} rows" if is_whole else f" in {n_rows:,.1f} rows"

@@ -457,7 +457,11 @@ class Family(Covariances):
         return (added, divisors, *frames), numbers
 
     def m_step(
-        self, stats: SufficientStats, prior: Prior | None, near: WhitenedParameters | None = None
+        self,
+        stats: SufficientStats,
+        prior: Prior | None,
+        near: WhitenedParameters | None = None,
+        means: Array | None = None,
     ) -> WhitenedParameters:
         """Return the M-step: the parameters that maximise the expected complete objective.
 
@@ -469,6 +473,8 @@ class Family(Covariances):
         near : WhitenedParameters, optional
             The mixtures of the E-step. Families whose M-step is an iteration start it from there, so that the
             objective does not fall.
+        means : ndarray, shape (n_components, n_features), optional
+            Those that are given, NaN where they are to be estimated.
 
         Returns
         -------
@@ -484,14 +490,15 @@ class Family(Covariances):
             weight = weight + np.asarray(terms.rows)[..., None]
         weights = weight / weight.sum(axis=-1, keepdims=True)
         weight = np.maximum(stats.counts, MIN_WEIGHT)
-        if self.has_kernel(n_features):
+        if means is None and self.has_kernel(n_features):
             (added, divisors, *frames), numbers = self.kernel_arguments(terms, shape, n_features)
             arrays = stats.array, added, divisors, start, *frames
             shapes = (*shape, n_features), (*shape[:-1], *self.covariance_shape(shape[-1], n_features))
             known = compiled.take_step("family_m_step", arrays, shapes, *numbers)
             if known is not None and np.isfinite(known[1]).all():
                 return WhitenedParameters(weights, *known, dof=dof)
-        means = stats.first / (weight + terms.shrinkage)[..., None]
+        estimated = stats.first / (weight + terms.shrinkage)[..., None]
+        means = estimated if means is None else np.where(np.isnan(means), estimated, means)
         covariances = self.covariances_maximising(*self.scatter_about(means, stats, terms), start)
         return WhitenedParameters(weights, means, self.floored(covariances), dof=dof)
 

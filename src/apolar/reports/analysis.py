@@ -16,7 +16,9 @@ from apolar._core.arrays import Array
 from apolar._core.checks import is_missing
 from apolar._core.settings import SETTINGS
 from apolar.estimator import GaussianMixture, StudentMixture
+from apolar.estimator.cluster_merging import Group
 from apolar.estimator.fitted import NOISE_LABEL, FittedState
+from apolar.estimator.resampling import Stability
 from apolar.estimator.standard_errors import StandardErrors
 from apolar.exceptions import ColumnError, ColumnWarning, ComponentError, FarRowsWarning
 from apolar.mixture.families import family
@@ -129,6 +131,8 @@ class Analysis(TableScores):
         Where the number of components was not given.
     warnings : tuple of str
         The warnings of the fit.
+    stability : Stability or None
+        Of the clusters, if it was asked for.
     """
 
     model: GaussianMixture
@@ -143,6 +147,14 @@ class Analysis(TableScores):
     standardised: bool = False
     selection: Selection | None = None
     warnings: tuple[str, ...] = ()
+    stability: Stability | None = None
+
+    @property
+    def clusters(self) -> tuple[Group, ...]:
+        """The components of each cluster, where some were combined; else nothing."""
+        combination = None if self.selection is None else self.selection.clusters
+        is_any = combination is not None and combination.n_clusters < len(self.model.weights_)
+        return combination.groups if combination is not None and is_any else ()
 
     @property
     def counts(self) -> Array:
@@ -188,6 +200,7 @@ def analyse(
     tails: Tails = "gaussian",
     seed: int = 0,
     outlier_level: float = OUTLIER_LEVEL,
+    n_resamples: int = 0,
     callback: Callable[[str, int, int], object] | None = None,
 ) -> Analysis:
     """Cluster a table.
@@ -216,6 +229,8 @@ def analyse(
     seed : int, default=0
     outlier_level : float, default=0.05
         As in `GaussianMixture.outliers`.
+    n_resamples : int, default=0
+        For the stability of the clusters.
     callback : callable, optional
         Of `select`, where the number of components is chosen.
 
@@ -265,6 +280,7 @@ def analyse(
         covariance_type=fitted.covariance_type,
         standardised=standardise,
         selection=selection,
+        stability=fitted.stability(data, n_resamples=n_resamples) if n_resamples else None,
         likelihood=replace(
             analysis.likelihood,
             n_parameters=fitted.n_parameters_,
@@ -324,10 +340,7 @@ def describe(
     likelihood = analysis.likelihood
     reason = "They belong to the rows that the mixture was fitted to, and these are others."
     errors: dict[str, Any] = {"no_errors": reason}
-    # Rows are those of the fit if they are as many, and as likely.
-    mean = likelihood.log_likelihood / likelihood.n_samples
-    is_same = abs(mean - model.lower_bound_) <= LIMITS.same_likelihood * max(1.0, abs(mean))
-    if is_same and likelihood.n_samples == model.n_samples_seen_:
+    if FittedState.of(model).is_as_likely(likelihood):
         errors = _standard_errors(model, X, np.ones(X.shape[1]), names)
         # Evidence, and rows left out, are those of the fit; mixtures of a stream have neither.
         known = {"log_evidence": "evidence_", "log_left_out": "loo_"}

@@ -20,8 +20,6 @@ class Limits:
     max_mean: float = 1e150
     # Standard errors cost about a pass over the rows per parameter: above this many numbers there are none.
     max_numbers: float = 2e9
-    # Rows with the same mean log-likelihood, to this relative accuracy, as those of the fit are these.
-    same_likelihood: float = 1e-6
 
     # --- findings ---
     # The cluster of a row is in doubt if its probability is below this.

@@ -20,6 +20,7 @@ from apolar._core.display import count_noun, figures, with_error
 from apolar._core.files import atomic_file
 from apolar.estimator import GaussianMixture
 from apolar.estimator.fitted import NOISE_LABEL
+from apolar.estimator.resampling import Stability
 from apolar.plots.chart import need_library
 from apolar.plots.clusters import label_column
 from apolar.plots.views import MixtureView, TableView, column_names
@@ -235,6 +236,7 @@ def report(
     labels: Any = None,
     feature_names: Iterable[Any] | None = None,
     title: str | None = None,
+    stability: Stability | None = None,
 ) -> Path:
     """Write a page on a mixture and its rows: what makes each cluster, pictures, rows in doubt, outliers.
 
@@ -253,6 +255,8 @@ def report(
         The names of the columns; by default those of the dataframe, or of the fit.
     title : str, optional
         Of the page.
+    stability : Stability, optional
+        What `model.stability(X)` returned: the page then says how often each cluster comes back.
 
     Returns
     -------
@@ -286,7 +290,7 @@ def report(
     if not (isinstance(X, np.memmap) and X.dtype.kind == "f"):
         rows = table.read(range(table.shape[1])).astype(np.float64)
     classes = None if labels is None else label_column(labels, "labels", len(rows))
-    analysis = replace(describe(model, rows, names, labels=classes), selection=selection)
+    analysis = replace(describe(model, rows, names, labels=classes), selection=selection, stability=stability)
     seed = model.random_state
     page = report_page(
         analysis,

@@ -80,7 +80,7 @@ def score_chunks(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL)
     ------
     scores : RowScores
     """
-    rule, plain = OutlierRule.of(model, level), nameless(model)
+    rule, plain = OutlierRule.of(model, level, open_rows(X)), nameless(model)
     for start in range(0, len(X), CHUNK):
         rows = np.asarray(X[start : start + CHUNK])
         posteriors, densities = posteriors_of(plain, rows), plain.score_samples(rows)
@@ -99,14 +99,7 @@ def _outliers(rule: OutlierRule, rows: Array, predicted: Array) -> Array:
     outliers = np.ones(len(rows), dtype=bool)
     for k in np.flatnonzero(rule.is_cluster):
         own = predicted == k
-        alone = replace(
-            rule,
-            means=rule.means[[k]],
-            covariances=rule.covariances[[k]],
-            dof=None if rule.dof is None else rule.dof[[k]],
-            is_cluster=np.ones(1, dtype=bool),
-        )
-        outliers[own] = alone(rows[own])
+        outliers[own] = rule.of_component(k)(rows[own])
     outliers[outliers] = rule(rows[outliers])
     return outliers
 
@@ -237,4 +230,5 @@ def select_in_units(
         )
         for row in selection.table
     )
-    return replace(selection, table=table, reason=reason(table, criterion, selection.note))
+    said = reason(table, selection.criterion, selection.note, selection.clusters)
+    return replace(selection, table=table, reason=said)

@@ -21,9 +21,15 @@ from apolar.reports.provenance import Provenance
 def headline(analysis: Analysis) -> str:
     """Return the result in one sentence."""
     n_noise = analysis.n_noise if analysis.has_noise else None
-    model, kind = analysis.model, analysis.covariance_type
+    model, groups = analysis.model, analysis.clusters
+    n_components = len(model.weights_)
     return summary.headline(
-        analysis.n_rows, len(model.weights_), kind, n_noise=n_noise, has_tails=model.dof is not None
+        analysis.n_rows,
+        len(groups) or n_components,
+        analysis.covariance_type,
+        n_noise=n_noise,
+        has_tails=model.dof is not None,
+        n_components=n_components if groups else None,
     )
 
 
@@ -36,6 +42,9 @@ def plain_headline(analysis: Analysis) -> str:
     """Return the result in words for readers who know no statistics: how many, how large, how clear."""
     counts, n_rows = analysis.counts.tolist(), analysis.n_rows
     text = f"{count_noun(len(counts), 'cluster')} in {n_rows:,} rows"
+    if analysis.clusters:
+        n_clusters = count_noun(len(analysis.clusters), "cluster")
+        text = f"{n_clusters} of {count_noun(len(counts), 'component')} in {n_rows:,} rows"
     if 1 < len(counts) <= LIMITS.listed_counts:
         listed = [f"{count:,}" for count in counts]
         text += f": {', '.join(listed[:-1])} and {listed[-1]} rows"
@@ -91,7 +100,9 @@ def findings(analysis: Analysis, notes: Iterable[str] = ()) -> list[Finding]:
     if is_at_most_tried(analysis) and not small:
         number = len(analysis.model.weights_)
         found.append(Finding("note", f"{number} clusters are the most that were tried."))
-    found += [Finding("note", note) for note in (*summary.tails_in_words(analysis.model), *notes)]
+    stability = [] if analysis.stability is None else analysis.stability.sentences()
+    tails = summary.tails_in_words(analysis.model)
+    found += [Finding("note", note) for note in [*tails, *stability, *notes]]
     order = {"problem": 0, "note": 1, "good": 2}
     return sorted(found, key=lambda finding: order[finding.level])
 
@@ -295,16 +306,12 @@ def next_steps(analysis: Analysis, provenance: Provenance, tails: Sequence[str] 
         text = f"Check {which}: correct or remove errors. To set such rows aside instead:"
         steps.append(Step(text, provenance.command_with(noise=True)))
     if tails:
-        text = (
-            f"{join_names(tails)} {'has' if len(tails) == 1 else 'have'} a long tail, which clusters may "
-            "follow. Replace the values by their logarithms and fit again."
-        )
-        steps.append(Step(text))
+        steps.append(Step(tails_sentence(tails)))
     if small and number > len(small):
         steps.append(
             Step("Leave out the smallest clusters:", provenance.command_with(k=f"{number - len(small)}"))
         )
-    elif is_at_most_tried(analysis):
+    elif is_at_most_tried(analysis) and not tails:
         steps.append(Step("Try more clusters:", provenance.command_with(k=f"{number}-{2 * number}")))
     elif analysis.selection is None:
         steps.append(Step("Compare other numbers of clusters:", provenance.command_with(k="auto")))
@@ -341,6 +348,14 @@ def _of_columns(analysis: Analysis, provenance: Provenance) -> list[Step]:
         )
         steps.append(Step(text))
     return steps
+
+
+def tails_sentence(tails: Sequence[str]) -> str:
+    """Return what to do about columns with long tails."""
+    return (
+        f"{join_names(tails)} {'has' if len(tails) == 1 else 'have'} a long tail, which clusters may "
+        "follow. Replace the values by their logarithms and fit again."
+    )
 
 
 def long_tails(analysis: Analysis, X: Array) -> list[str]:

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from apolar._core.settings import SETTINGS
 from apolar.data import open_rows
+from apolar.em.known import HeldParameters
 from apolar.em.low_density import with_noise_component, without_low_density
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
@@ -116,6 +117,9 @@ def _simpler(
         return None
     sample = data.subsample(SETTINGS.sample_rows, rng)
     simple = Problem(sample.rows, data.family.with_axes(1), threads=data.threads)
+    if sample.known is not None:
+        # Of the rows: parameters are of the other family.
+        simple = simple.replace(known=replace(sample.known, held=HeldParameters()))
     if data.is_rounded:
         simple = simple.replace(measurement=data.measurement)
     if data.has_noise:

@@ -9,6 +9,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
+from apolar.em.known import Known
 from apolar.em.left_out import best_strengths
 from apolar.em.low_density import as_start_on, with_noise_share, without_low_density
 from apolar.em.problem import Problem
@@ -120,7 +121,8 @@ def _near_optimum_of_all(data: Problem, start: Fit, prior: Prior | None, max_ite
     while data.n_rows // step >= max(2 * SETTINGS.sample_rows, SETTINGS.approach_rows * n_parameters):
         steps.append(step)
         step *= SETTINGS.growth
-    for step in [] if start.is_from_all_rows else reversed(steps):
+    # Of samples less is known.
+    for step in [] if start.is_from_all_rows or data.known is not None else reversed(steps):
         stop = Stop(min(max_iter, SETTINGS.sample_passes), gain=SETTINGS.sample_tolerance)
         rows = data.replace(rows=data.rows.systematic_sample(step))
         (start,) = run(rows, [start], prior, stop, is_compared=False)
@@ -261,8 +263,17 @@ class SampleSearch:
             starts.append(Fit(moments, "moments", is_from_all_rows=sample.family.is_spherical))
         except ValueError as error:
             skipped = (f"moments was skipped: {error}",)
+        if sample.known is not None and sample.known.names_components:
+            is_complete = len(sample.targets) == n_components and np.all(np.isfinite(sample.targets))
+            starts += self._known_starts(sample, sample.known) if is_complete else []
         mixtures = overseeded_mixtures(sample, n_components, self.prior, self.rng, SETTINGS.overseeded_starts)
         return [*starts, *(Fit(parameters, "overseed") for parameters in mixtures)], skipped
+
+    def _known_starts(self, sample: Problem, known: Known) -> list[Fit]:
+        """Return the starts from rows of known component, and from those nearest to where these are."""
+        rows, components = sample.imputed(), np.arange(self.n_components)[:, None]
+        several = rows.nearest_stats(sample.targets), rows.soft_stats(known.labels == components)
+        return [Fit(sample.m_step(each, self.prior), "known") for each in several if each.counts.min() > 0]
 
     def after_short_runs(self, starts: list[Fit]) -> list[Fit]:
         """Return the starts after short runs, the best first."""

@@ -32,7 +32,7 @@ from apolar.estimator.inputs import (
 from apolar.estimator.summary import few_rows_seen, warn_of_constant_columns, warn_of_far_rows
 from apolar.mixture.families import FAMILIES, UNIVARIATE, Family, family
 from apolar.moments.covariance import RowMoments, is_constant, row_moments
-from apolar.scores import CRITERIA, criterion_title
+from apolar.scores import CHOICES, CRITERIA, criterion_title
 from apolar.selection.grid import UNDER_PRIOR, Callback, Candidate, CandidateGrid, Optimum, Task
 from apolar.selection.selection_table import Row, Selection, ranked_rows, reason
 
@@ -79,11 +79,14 @@ def select(
     covariance_type : str or iterable of str, optional
         Families as in `GaussianMixture`, mclust's codes included. By default all fourteen; of more than 32
         columns, without those that share a part of a full covariance, which would take long.
-    criterion : {"bic", "aic", "icl", "evidence", "loo"}, default="bic"
+    criterion : {"bic", "aic", "icl", "evidence", "loo", "clusters"}, default="bic"
         Lower is better. The ICL also penalises components that overlap. "evidence" is minus twice the
         `evidence_` of each fit, which takes the place of the BIC's approximation: the parameters of a
         component cost as much as its rows determine them. "loo" is minus twice the `loo_` of each fit: the
-        likelihood of rows that are left out.
+        likelihood of rows that are left out. "clusters": that of the lowest BIC, whose components are then
+        combined into the `clusters` of the selection, as long as two overlap by more than 5%: see
+        `GaussianMixture.combine`. The BIC counts the Gaussians that the density takes, several for a cluster
+        that is not Gaussian.
     sample_weight : array_like, shape (n_samples,), optional
         How many rows each row stands for.
     n_jobs : int or None, default=None
@@ -121,7 +124,9 @@ def select(
     3 spherical components have the lowest BIC, ...: very strong evidence (Kass and Raftery 1995).
     """
     begun = time.perf_counter()
-    one_of(criterion, "criterion", tuple(CRITERIA))
+    one_of(criterion, "criterion", tuple(dict.fromkeys((*CRITERIA, *CHOICES))))
+    are_combined = criterion == "clusters"
+    criterion = "bic" if are_combined else criterion
     numbers = component_numbers(n_components)
     kinds = () if covariance_type is None else _checked_kinds(covariance_type)
     laws = _checked_laws(distribution, parameters)
@@ -190,7 +195,9 @@ def select(
     note = ""
     if task.prior is not None and criterion not in UNDER_PRIOR:
         note = "Candidates were fitted under a prior, not by maximum likelihood."
-    return Selection(best, tuple(table), criterion, reason(table, criterion, note), models, note)
+    clusters = best.combine(X, by="overlap") if are_combined else None
+    said = reason(table, criterion, note, clusters)
+    return Selection(best, tuple(table), criterion, said, models, note, clusters)
 
 
 def default_kinds(n_features: int) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from apolar._core.display import html_table, text_table
 from apolar.estimator import GaussianMixture
+from apolar.estimator.cluster_merging import Combination
 from apolar.scores import CRITERIA, criterion_title
 
 __all__ = ["Row", "Selection", "ranked_rows", "reason"]
@@ -116,6 +117,9 @@ class Selection:
         n_components, "t"), without those that failed or were dropped.
     note : str
         How candidates were fitted, if not by maximum likelihood; part of the reason.
+    clusters : Combination or None
+        The components of the best mixture, combined into clusters, with `predict`; with
+        `criterion="clusters"`.
     """
 
     best: GaussianMixture
@@ -124,6 +128,7 @@ class Selection:
     reason: str
     models: Mapping[tuple[Any, ...], GaussianMixture]
     note: str = ""
+    clusters: Combination | None = None
 
     @property
     def best_row(self) -> Row:
@@ -198,7 +203,7 @@ def _is_same(row: Row, other: Row) -> bool:
     return sizes == (1, other.n_parameters) and other.n_components == 1 and is_close
 
 
-def reason(table: Sequence[Row], criterion: str, note: str = "") -> str:
+def reason(table: Sequence[Row], criterion: str, note: str = "", clusters: Combination | None = None) -> str:
     """Return what won and by how much, in words.
 
     Parameters
@@ -208,6 +213,8 @@ def reason(table: Sequence[Row], criterion: str, note: str = "") -> str:
     criterion : str
     note : str, default=""
         How candidates were fitted, at the end.
+    clusters : Combination, optional
+        Into which the components of the best combine.
 
     Returns
     -------
@@ -237,4 +244,5 @@ def reason(table: Sequence[Row], criterion: str, note: str = "") -> str:
         text += f" No more than {r} were tried: try more."
     elif most > least and r == least > 1:
         text += f" No fewer than {r} were tried: try fewer."
+    text = text if clusters is None else f"{text} {clusters.sentence}"
     return f"{text} {note}" if note else text

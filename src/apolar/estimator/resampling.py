@@ -1,0 +1,121 @@
+"""How sure clusters are: whether they come back in resamples."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from apolar._core.arrays import Array, IndexArray
+from apolar._core.checks import check_fraction, check_integer, random_generator
+from apolar._core.display import Displayed, TableCells
+from apolar._core.settings import SETTINGS
+from apolar._core.threads import one_blas_thread
+from apolar.data.rows import fetch_rows
+from apolar.estimator.fitted import FittedState
+from apolar.estimator.inputs import open_input
+
+__all__ = ["Stability", "stability_of"]
+
+# A cluster has come back if this part of the union with its likest is common to both [hennig2007].
+RECOVERED = 0.75
+
+
+@dataclass(frozen=True, eq=False)
+class Stability(Displayed):
+    """Whether the clusters of a mixture come back in resamples of its rows.
+
+    Attributes
+    ----------
+    jaccard : ndarray, shape (n_resamples, n_clusters)
+        The Jaccard index of each cluster with the likest one of each resample, among the rows of the
+        resample: the rows that are in both, of those in any. NaN where none of its rows was drawn.
+    """
+
+    jaccard: Array
+
+    @property
+    def mean(self) -> Array:
+        """The mean Jaccard index of each cluster: above 0.75 it is stable, below 0.5 it dissolves."""
+        return np.asarray(np.nanmean(self.jaccard, axis=0))
+
+    @property
+    def recovered(self) -> IndexArray:
+        """In how many resamples each cluster comes back, with a Jaccard index of at least 0.75."""
+        return np.count_nonzero(self.jaccard >= RECOVERED, axis=0)
+
+    def interval(self, level: float = 0.95) -> Array:
+        """Return the interval of each cluster that has a fraction of the indices, shape (2, n_clusters)."""
+        level = check_fraction(level, "level")
+        return np.asarray(np.nanquantile(self.jaccard, [(1 - level) / 2, (1 + level) / 2], axis=0))
+
+    def sentences(self) -> list[str]:
+        """Return what a reader has to know of each cluster."""
+        low, high = self.interval()
+        return [
+            f"Cluster {k + 1} comes back in {n} of {len(self.jaccard)} resamples (Jaccard index "
+            f"{self.mean[k]:.2f}, 95% of them between {low[k]:.2f} and {high[k]:.2f})."
+            for k, n in enumerate(self.recovered.tolist())
+        ]
+
+    def _display(self) -> tuple[str, TableCells]:
+        low, high = self.interval()
+        columns = self.mean, low, high, self.recovered / len(self.jaccard)
+        lines = [[f"{k + 1}", *(f"{each[k]:.2f}" for each in columns)] for k in range(len(low))]
+        head = ["cluster", "Jaccard", "2.5%", "97.5%", "comes back"]
+        return f"Clusters in {len(self.jaccard)} resamples: Jaccard index with the likest cluster.", (
+            head,
+            lines,
+        )
+
+
+@one_blas_thread()
+def stability_of(model: Any, X: Any, sample_weight: Any, n_resamples: int) -> Stability:
+    """Return how alike the clusters of a mixture are to those of fits to resamples [hennig2007].
+
+    Each resample is fitted by the same search as the rows were, not from the fitted mixture, whose clusters
+    would then come back because EM begins there.
+    """
+    check_integer(n_resamples, "n_resamples", least=2)
+    rows, rng = (
+        open_input(model, X, sample_weight, is_reread=True).on_host(),
+        random_generator(model.random_state),
+    )
+    if rows.n_rows is None or rows.is_distributed:
+        raise ValueError(
+            "Resamples are of rows whose number is known: pass an array, or a sample of the rows."
+        )
+    values, weights = fetch_rows(rows, np.arange(rows.n_rows))
+    probabilities = None if weights is None else weights / weights.sum()
+    n_drawn = min(rows.n_rows, SETTINGS.sample_rows)
+    settings = {**model.get_params(deep=False), "warm_start": False, "checkpoint": None, "verbose": 0}
+    labels, n_clusters = np.asarray(type(model).predict(_nameless(model), values)), len(model.weights_)
+    jaccard = np.full((n_resamples, n_clusters), np.nan)
+    for line in jaccard:
+        drawn, counts = np.unique(rng.choice(rows.n_rows, n_drawn, p=probabilities), return_counts=True)
+        seed = int(rng.integers(2**31))
+        again = _fit_quietly(type(model)(**{**settings, "random_state": seed}), values[drawn], counts)
+        found = np.asarray(again.predict(values[drawn]))
+        table = np.zeros((n_clusters + 1, n_clusters + 1))
+        # The last line and column are of noise.
+        np.add.at(table, (labels[drawn], found), 1)
+        both = table[:n_clusters, :n_clusters]
+        unions = table[:n_clusters].sum(axis=1)[:, None] + table[:, :n_clusters].sum(axis=0) - both
+        is_drawn = table[:n_clusters].sum(axis=1) > 0
+        line[is_drawn] = (both / np.maximum(unions, 1)).max(axis=1)[is_drawn]
+    return Stability(jaccard)
+
+
+def _nameless(model: Any) -> Any:
+    """Return a mixture that takes arrays without names."""
+    plain = type(model)(**model.get_params(deep=False))
+    FittedState.of(model).set_on(plain)
+    return plain
+
+
+def _fit_quietly(model: Any, X: Array, sample_weight: Any = None) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, sample_weight=sample_weight)
