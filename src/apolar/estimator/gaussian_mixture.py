@@ -300,8 +300,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         try:
             rows = open_input(self, X, sample_weight, reset=True, is_reread=True)
             with one_blas_thread(), with_column_names(self):
-                given = {"y": y, "groups": groups, "fixed": fixed}
-                known = {name: value for name, value in given.items() if value is not None}
+                known = {"y": y, "groups": groups, "fixed": fixed}
                 self._fit_rows(X, rows, kind, prior, weighted_rows(sample_weight), **known)
                 if rows.in_memory and rows.device_template is None:
                     labels = labels_of(y, self.n_components)
