@@ -22,7 +22,7 @@ from apolar._core.threads import one_blas_thread
 from apolar.decomposition.constraints import CONSTRAINTS, check_constraint, drop_zero_terms
 from apolar.decomposition.implicit import decompose_rows, form_rows
 from apolar.decomposition.methods import METHODS, DecompositionProblem, rate, refine_terms
-from apolar.decomposition.ranks import HankelSVD, RankRule, numerical_rank, resolve_rank
+from apolar.decomposition.ranks import HankelSVD, RankRule, exact_rank, numerical_rank, resolve_rank
 from apolar.decomposition.terms import (
     Contractible,
     Terms,
@@ -357,7 +357,7 @@ def decompose(
             flattening = HankelSVD(form, row_degree)
             terms, source = search(
                 DecompositionProblem(
-                    form, flattening, rank, field, refine, max_iter, n_starts, tol, deadline
+                    form, flattening, rank, field, refine, max_iter, n_starts, tol, deadline, exact_rank(given)
                 ),
                 rng,
             )

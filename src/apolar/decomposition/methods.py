@@ -11,6 +11,7 @@ from apolar.decomposition import ranks
 from apolar.decomposition.least_squares import gauss_newton, penalised_descent, polish
 from apolar.decomposition.pencil import (
     fit_terms,
+    kernel_zeros,
     pencil_points,
     real_starts,
     rotate_to_real,
@@ -51,6 +52,8 @@ class DecompositionProblem:
     tol : float
     deadline : float
         By the monotonic clock: from then on no start is begun.
+    exact_rank : int or None
+        A lower bound of the rank of a tensor with exact coefficients, which are no noise; None for others.
     """
 
     tensor: SymmetricTensor
@@ -62,6 +65,7 @@ class DecompositionProblem:
     n_starts: int
     tol: float
     deadline: float = float("inf")
+    exact_rank: int | None = None
 
     @property
     def wants_complex(self) -> bool:
@@ -168,6 +172,12 @@ def structured_limit(tensor: SymmetricTensor) -> int:
     return max(by_pencil, ranks.power_method_limit(tensor.dim, tensor.order))
 
 
+def _spm_limit(problem: DecompositionProblem) -> int:
+    """Return the largest rank for which the subspace power method finds generic points of the tensor."""
+    tensor = problem.tensor
+    return min(ranks.power_method_limit(tensor.dim, tensor.order), problem.flattening.left.shape[1])
+
+
 def pencil_or_none(problem: DecompositionProblem, rank: int, rng: np.random.Generator) -> Array | None:
     """Return the points of algorithm 2, or None where it does not apply or breaks down."""
     tensor, flattening = problem.tensor, problem.flattening
@@ -175,14 +185,56 @@ def pencil_or_none(problem: DecompositionProblem, rank: int, rng: np.random.Gene
     if rank > min(limit, flattening.left.shape[1]):
         return None
     try:
-        points = pencil_points(flattening, rank, rng)
+        points = pencil_points(flattening.left[:, :rank], tensor.dim, flattening.row_degree, rng)
     except np.linalg.LinAlgError:
         return None
-    if np.iscomplexobj(points) and not tensor.is_complex:
-        turned = rotate_to_real(points)
-        if np.abs(turned.imag).max() < TUNING.exact_residual:
-            return unit_rows(turned.real)
-    return points
+    return points if tensor.is_complex else real_if_all_are(points)
+
+
+def real_if_all_are(points: Array) -> Array:
+    """Return complex points as real ones, where that is what all of them are, up to phases and rounding."""
+    turned = rotate_to_real(points) if np.iscomplexobj(points) else points
+    is_real = np.abs(turned.imag).max(initial=0.0) < TUNING.exact_residual
+    return unit_rows(turned.real) if is_real else points
+
+
+def exact_or_none(problem: DecompositionProblem, method: str, points: Array | None) -> Terms | None:
+    """Return the terms of points if they are the tensor's own, after a refinement, and in the field."""
+    if points is None or (problem.field == "real" and np.iscomplexobj(points)):
+        return None
+    terms = rate_points(problem, method, points)
+    if terms.residual > TUNING.promising or terms.is_diverging:
+        return None
+    finished = converge(problem, terms)
+    return finished if finished.is_exact else None
+
+
+def structured_terms(
+    problem: DecompositionProblem, points: Array | None, rng: np.random.Generator
+) -> Terms | None:
+    """Return terms as many as the rank of the Hankel matrix if they are the tensor's own, or None.
+
+    Parameters
+    ----------
+    problem : DecompositionProblem
+    points : ndarray or None
+        Of algorithm 2, which are tried first; then the common zeros of the kernel are.
+    rng : numpy.random.Generator
+    """
+    exact = exact_or_none(problem, "pencil", points)
+    if exact is not None:
+        return exact
+    tensor, flattening = problem.tensor, problem.flattening
+    size, rank = flattening.left.shape
+    if rank == size:
+        return None
+    try:
+        zeros = kernel_zeros(flattening.left, tensor.dim, flattening.row_degree, rng)
+    except np.linalg.LinAlgError:
+        return None
+    sizes = fit_terms(tensor, zeros).sizes(tensor.order)
+    kept = zeros[np.sort(np.argsort(-sizes, kind="stable")[:rank])]
+    return exact_or_none(problem, "kernel", kept if tensor.is_complex else real_if_all_are(kept))
 
 
 def _random_start(
@@ -217,28 +269,36 @@ def best_terms(problem: DecompositionProblem, rank: int, rng: np.random.Generato
     Real ones, or complex ones where the field allows and they are far better.
     """
     points = pencil_or_none(problem, rank, rng)
+    if rank == problem.flattening.left.shape[1]:
+        exact = structured_terms(problem, points, rng)
+        if exact is not None:
+            # Unique, by the theorem behind algorithm 2: if it is complex, no real one has this rank.
+            return exact
     if problem.wants_complex:
         return race(problem, rank, points, True, rng)
-    rival = None
-    if points is not None and np.iscomplexobj(points) and problem.field == "auto":
-        rival = converge(problem, rate_points(problem, "pencil", points))
-        if rival.is_exact:
-            # Unique, by the theorem behind algorithm 2: there is no real decomposition of this rank.
-            return rival
     best = race(problem, rank, points, False, rng)
-    if best.is_exact or problem.field == "real":
+    if best.is_exact or problem.field == "real" or is_certified(problem.tensor, best):
         return best
-    if rank > structured_limit(problem.tensor) and not is_certified(problem.tensor, best):
-        rival = race(problem, rank, None, True, rng)
-    return best if rival is None else far_better(rival, best)
+    if rank > structured_limit(problem.tensor):
+        return far_better(race(problem, rank, None, True, rng), best)
+    rivals = [] if points is None or not np.iscomplexobj(points) else [("pencil", points)]
+    # Any terms of this rank leave at least what the Hankel matrix has beyond it.
+    least = np.linalg.norm(problem.flattening.singular_values[rank:]) / problem.tensor.norm()
+    if least < 0.1 * best.residual and rank <= _spm_limit(problem):
+        rivals.append(("spm", power_method(problem.flattening, rank, True, rng)))
+    for method, zeros in rivals:
+        best = far_better(converge(problem, rate_points(problem, method, zeros)), best)
+    return best
 
 
 def race(
     problem: DecompositionProblem, rank: int, points: Array | None, is_complex: bool, rng: np.random.Generator
 ) -> Terms:
     """Return the best terms of all starts, the best few refined to the end."""
-    # The structured methods find generic points: two starts with the same end say enough.
-    enough_hits = 2 if rank <= structured_limit(problem.tensor) else np.inf
+    # The structured methods find generic points: two starts with the same end say enough, but not where the
+    # Hankel matrix has that rank, and exact terms are to be expected.
+    is_generic = rank <= structured_limit(problem.tensor) and rank < problem.flattening.left.shape[1]
+    enough_hits = 2 if is_generic else np.inf
     pool = compete(problem, _runs(problem, rank, points, is_complex, rng), enough_hits)
     leaders: list[Terms] = []
     for terms in sorted(pool, key=lambda terms: terms.residual):
@@ -308,7 +368,7 @@ def _runs(
     if points is not None:
         is_allowed = is_complex or not np.iscomplexobj(points)
         yield run(fit_terms(tensor, points if is_allowed else real_starts(points), "pencil"), short)
-    if rank <= min(ranks.power_method_limit(tensor.dim, tensor.order), problem.flattening.left.shape[1]):
+    if rank <= _spm_limit(problem):
         yield run(fit_terms(tensor, power_method(problem.flattening, rank, is_complex, rng), "spm"), short)
     if is_complex and tensor.dim == 2 and 2 * rank > tensor.order:
         yield run(fit_terms(tensor, sylvester_points(tensor, rank, rng), "sylvester"), short)
@@ -440,17 +500,19 @@ def _search_rank(
     rng : numpy.random.Generator
     """
     tensor, values = problem.tensor, problem.flattening.singular_values
+    if problem.exact_rank is not None and problem.exact_rank > rank:
+        rank, source = problem.exact_rank, f"{source}, in exact numbers"
     is_large = len(tensor.coefficients) > TUNING.many_coefficients
-    exact = _exact_or_none(problem, "pencil", pencil_or_none(problem, rank, rng))
+    exact = structured_terms(problem, pencil_or_none(problem, rank, rng), rng)
     if exact is not None:
         return exact, source
-    exact = _exact_or_none(problem, "monomials", ranks.coprime_points(tensor, problem.field != "real"))
+    exact = exact_or_none(problem, "monomials", ranks.coprime_points(tensor, problem.field != "real"))
     if exact is not None:
         return exact, "the ranks of monomials that share no variable"
     # Noise fills the matrix: where a singular value is at rounding, what looks like noise may be small terms.
     is_full = rank == len(values)
     first = None if is_full else _few_starts(problem, rank, rng)
-    if first is None or not first.is_exact:
+    if problem.exact_rank is None and (first is None or not first.is_exact):
         noisy = [(ranks.noise_floor_rank(values), TUNING.far, "above a floor of noise")]
         if is_full and is_large:
             above_edge, norm = ranks.noise_edge_rank(values) or (None, 0.0)
@@ -465,17 +527,6 @@ def _search_rank(
             rank, problem = min(rank, structured_limit(tensor)), replace(problem, n_starts=1)
         first = _few_starts(problem, rank, rng)
     return (first, source) if first.is_exact else _raise_rank(problem, first, source, rng)
-
-
-def _exact_or_none(problem: DecompositionProblem, method: str, points: Array | None) -> Terms | None:
-    """Return the terms of points if they are the tensor's own, after a refinement, and in the field."""
-    if points is None or (problem.field == "real" and np.iscomplexobj(points)):
-        return None
-    terms = rate_points(problem, method, points)
-    if terms.residual > TUNING.promising or terms.is_diverging:
-        return None
-    finished = converge(problem, terms)
-    return finished if finished.is_exact else None
 
 
 def _few_starts(problem: DecompositionProblem, rank: int, rng: np.random.Generator) -> Terms:
@@ -520,8 +571,8 @@ def _raise_rank(
     upper = 2 * generic  # of any form [blekherman2015]
     if problem.field != "real":  # over R monomials may have a larger rank
         upper = min(upper, sum(map(ranks.monomial_rank, tensor.exponents[tensor.coefficients != 0])))
-    lower = min(rank_bound(tensor), upper)
-    says_something = first.vectors.size <= TUNING.max_share * size
+    lower = min(max(rank_bound(tensor), problem.exact_rank or 0), upper)
+    says_something = first.vectors.size <= TUNING.max_share * size and problem.exact_rank is None
     is_near = says_something and first.residual <= TUNING.far and not first.is_diverging
     last = upper if np.isfinite(problem.deadline) or size <= TUNING.few_coefficients else generic + 3
     last = -(-size // tensor.dim) - 1 if is_near else min(last, upper)

@@ -3,23 +3,23 @@
 import numpy as np
 
 from apolar._core.arrays import Array, unit_rows
-from apolar.decomposition.ranks import HankelSVD
 from apolar.decomposition.terms import Terms, absorb_weights
 from apolar.decomposition.tuning import TUNING
-from apolar.tensor import SymmetricTensor, hankel
+from apolar.tensor import SymmetricTensor, hankel, n_monomials
 from apolar.tensor.monomials import monomial_values, multinomials, product_positions
 
 
-def pencil_points(flattening: HankelSVD, rank: int, rng: np.random.Generator) -> Array:
+def pencil_points(image: Array, dim: int, row_degree: int, rng: np.random.Generator) -> Array:
     """Return the points of a decomposition from the image of its Hankel matrix.
 
     Algorithm 2 of [khouja2022moments] in floating point.
 
     Parameters
     ----------
-    flattening : HankelSVD
-        Its row degree k must be larger than the interpolation degree of the points.
-    rank : int
+    image : ndarray, shape (n_monomials(dim, row_degree), rank)
+        An orthonormal basis, in weighted coordinates.
+    dim, row_degree : int
+        The row degree k must be larger than the interpolation degree of the points.
     rng : numpy.random.Generator
 
     Returns
@@ -33,8 +33,8 @@ def pencil_points(flattening: HankelSVD, rank: int, rng: np.random.Generator) ->
         If the pencil is singular: the rank is not the tensor's own, or the
         points do not impose independent conditions in degree k - 1.
     """
-    dim, row_degree = flattening.dim, flattening.row_degree
-    unweighted = flattening.left[:, :rank] / np.sqrt(multinomials(dim, row_degree))[:, None]
+    rank = image.shape[1]
+    unweighted = image / np.sqrt(multinomials(dim, row_degree))[:, None]
     # U_i: the rows of U at the monomials X_i X^a, |a| = k - 1, weighted again.
     rows = product_positions(dim, 1, row_degree - 1)
     slices = unweighted[rows] * np.sqrt(multinomials(dim, row_degree - 1))[None, :, None]
@@ -46,6 +46,77 @@ def pencil_points(flattening: HankelSVD, rank: int, rng: np.random.Generator) ->
     if not np.all(np.isfinite(points)):
         raise np.linalg.LinAlgError("The pencil is singular.")
     return unit_rows(points)
+
+
+def kernel_zeros(image: Array, dim: int, row_degree: int, rng: np.random.Generator) -> Array:
+    """Return the common zeros of the kernel of a Hankel matrix, where they are finite in number.
+
+    The points of a decomposition into as many terms as the rank are among them [iarrobino1999]: also where
+    the points are in special position, or more than algorithm 2 finds.
+
+    Parameters
+    ----------
+    image : ndarray, shape (n_monomials(dim, row_degree), rank)
+        Of the Hankel matrix of the row degree, in weighted coordinates: the columns are orthonormal.
+    dim, row_degree : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    points : ndarray, shape (n_zeros, dim)
+        Of unit norm.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If the zeros are infinitely many or multiple, fewer than the rank, or too many to be found.
+    """
+    rank = image.shape[1]
+    while True:
+        longer = prolongation(image, dim, row_degree)
+        if longer.shape[1] < rank or longer.shape[1] > TUNING.max_zeros * rank:
+            raise np.linalg.LinAlgError("The kernel does not have as many zeros.")
+        row_degree += 1
+        if longer.shape[1] == image.shape[1]:
+            return pencil_points(longer, dim, row_degree, rng)
+        image = longer
+
+
+def prolongation(image: Array, dim: int, degree: int) -> Array:
+    """Return an orthonormal basis of the forms of one degree more whose derivatives are in the span of some.
+
+    They vanish, by apolarity, on the multiples of what vanishes on these forms. Powers of points whose powers
+    are in the span are among them.
+
+    Parameters
+    ----------
+    image : ndarray, shape (n_monomials(dim, degree), n)
+        An orthonormal basis, in weighted coordinates.
+    dim, degree : int
+
+    Returns
+    -------
+    longer : ndarray, shape (n_monomials(dim, degree + 1), n_longer)
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If the equations are too many.
+    """
+    n_longer = n_monomials(dim, degree + 1)
+    n_outside = len(image) - image.shape[1]
+    if dim * n_outside * n_longer**2 > TUNING.rank_work:
+        raise np.linalg.LinAlgError("The forms of one degree more are too many.")
+    outside = np.linalg.qr(image, mode="complete")[0][:, image.shape[1] :].conj().T
+    weighted = outside * np.sqrt(multinomials(dim, degree))
+    places = product_positions(dim, degree, 1)
+    equations = np.zeros((dim, n_outside, n_longer), dtype=image.dtype)
+    for j in range(dim):
+        equations[j][:, places[:, j]] = weighted
+    equations = equations.reshape(-1, n_longer) / np.sqrt(multinomials(dim, degree + 1))
+    _, values, right = np.linalg.svd(equations, full_matrices=n_longer > len(equations))
+    n_bound = int(np.count_nonzero(values > TUNING.exact_residual * values.max(initial=0.0)))
+    return np.asarray(right[n_bound:].conj().T)
 
 
 def rotate_to_real(points: Array) -> Array:

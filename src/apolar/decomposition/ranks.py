@@ -3,7 +3,7 @@
 import itertools
 import numbers
 from collections.abc import Callable
-from math import comb, prod
+from math import comb, lcm, prod
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from apolar.tensor.monomials import multinomials, product_positions
 
 RankRule = Callable[[Array], int]
 """Takes the singular values, largest first, and returns the rank."""
+PRIME = 2147483629
+"""The largest prime below 2^31 that is 1 modulo 4. Ranks modulo it are at most those over the rationals."""
 # The median modulus of Wigner's semicircle law, of radius one.
 SEMICIRCLE_MEDIAN = 0.4040
 
@@ -141,6 +143,46 @@ def noise_edge_rank(singular_values: Array) -> tuple[int, float] | None:
     if above != rank or rank == 0:
         return None
     return rank, 0.5 * edge * float(np.sqrt(len(values)))
+
+
+def exact_rank(tensor: SymmetricTensor) -> int | None:
+    """Return the rank of the squarest Hankel matrix of a tensor with exact coefficients, modulo a prime.
+
+    It is a lower bound of the rank of the tensor, where rounding hides small or nearly equal terms too.
+
+    Parameters
+    ----------
+    tensor : SymmetricTensor
+
+    Returns
+    -------
+    rank : int or None
+        None without exact coefficients; 0 where the matrix is too large.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> from apolar.decomposition.ranks import exact_rank
+    >>> exact_rank(apolar.SymmetricTensor.from_polynomial("x^3 + y^3/10^30"))
+    2
+    """
+    exact = tensor.exact_coefficients
+    if exact is None:
+        return None
+    where = product_positions(tensor.dim, tensor.order - tensor.order // 2, tensor.order // 2)
+    if where.size * min(where.shape) > TUNING.dense_work:
+        return 0
+    unit = lcm(*(value.denominator for value in exact))
+    residues = np.array([int(value * unit) % PRIME for value in exact])
+    matrix, rank = residues[where], 0
+    for column in range(matrix.shape[1]):
+        rows = rank + np.flatnonzero(matrix[rank:, column])
+        if len(rows):
+            matrix[[rank, rows[0]]] = matrix[[rows[0], rank]]
+            pivot = matrix[rank] * pow(int(matrix[rank, column]), -1, PRIME) % PRIME
+            matrix[rank + 1 :] = (matrix[rank + 1 :] - matrix[rank + 1 :, column, None] * pivot) % PRIME
+            rank += 1
+    return rank
 
 
 def tolerance(rtol: float) -> RankRule:

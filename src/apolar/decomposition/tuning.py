@@ -49,6 +49,8 @@ class Tuning:
     # --- work
     # A least-squares solution with the Jacobian.
     dense_work: float = 2e6
+    # Common zeros of the kernel of a Hankel matrix, as a multiple of its rank, among which terms are looked for.
+    max_zeros: int = 3
     # Unknowns up to which Newton's dense Hessian pays, and those of a factorised step.
     newton_unknowns: int = 150
     max_unknowns: int = 900

@@ -8,7 +8,6 @@ import numpy as np
 from apolar._core.arrays import Array, binary_exponent
 from apolar.decomposition.exact import ExactWaring
 from apolar.decomposition.exact.arithmetic import (
-    PRIME,
     AlgebraicNumber,
     ExactNumber,
     flint,
@@ -26,6 +25,7 @@ from apolar.decomposition.proofs import modular
 from apolar.decomposition.proofs.flattenings import Flattening, certified_bound, flattenings
 from apolar.decomposition.proofs.newton import Linearisation, near_all_sums
 from apolar.decomposition.proofs.uniqueness import uniqueness
+from apolar.decomposition.ranks import PRIME
 from apolar.decomposition.terms import check_same_space, cluster_error
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, n_monomials
