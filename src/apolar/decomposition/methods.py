@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from apolar._core.arrays import Array, unit_rows
+from apolar._core.arrays import Array, IndexArray, scaled_by_power, unit_rows
 from apolar.decomposition import ranks
 from apolar.decomposition.least_squares import gauss_newton, penalised_descent, polish
 from apolar.decomposition.pencil import (
@@ -480,6 +480,61 @@ METHODS: dict[str, Callable[[DecompositionProblem, np.random.Generator], tuple[T
     "spm": spm_method,
 }
 """Each returns terms, refined if the problem says so, and where their number comes from."""
+
+
+# --- variables in units of their own ---------------------------------------------------------------
+
+
+def balanced_problem(problem: DecompositionProblem) -> tuple[DecompositionProblem, IndexArray] | None:
+    """Return a problem with variables in other units, or None where their own ones will do.
+
+    Where the units of variables differ much, small coefficients look like rounding of others. In units in
+    which coefficients are of one size they are not. Exact terms are the same in all units; best approximations
+    are not.
+
+    Parameters
+    ----------
+    problem : DecompositionProblem
+
+    Returns
+    -------
+    balanced : DecompositionProblem
+    exponents : ndarray of int, shape (dim,)
+        The variables are those of the tensor times two to these powers.
+    """
+    tensor = problem.tensor
+    sizes = np.abs(tensor.coefficients)
+    seen = sizes > 0
+    # The logarithms of the sizes are nearly linear in the exponents of the monomials.
+    logs = np.log2(sizes[seen])
+    design = np.column_stack([tensor.exponents[seen], np.ones(len(logs))])
+    exponents = -np.rint(np.linalg.lstsq(design, logs - logs.mean(), rcond=None)[0][:-1]).astype(np.intp)
+    if np.ptp(exponents) < TUNING.unit_bits:
+        return None
+    powers = tensor.exponents @ exponents
+    coefficients = scaled_by_power(tensor.coefficients[:, None], powers[:, None])[:, 0]
+    if not np.all(np.isfinite(coefficients)):
+        return None
+    scaled = SymmetricTensor(tensor.order, tensor.dim, coefficients)
+    flattening = ranks.HankelSVD(scaled, problem.flattening.row_degree)
+    return replace(problem, tensor=scaled, flattening=flattening), exponents
+
+
+def balanced_method(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[Terms, str] | None:
+    """Return exact terms of a problem with variables in other units, and where their number comes from.
+
+    Small coefficients in floating point may be rounding indeed: only terms with fewer unknowns than there are
+    coefficients count, and only structured methods look for them.
+    """
+    values = problem.flattening.singular_values
+    rank, source = ranks.resolve_rank(problem.rank, values)
+    source = f"{source}, with variables in units of one size"
+    if problem.exact_rank is not None and problem.rank is None:
+        return _search_rank(problem, rank, source, rng)
+    if rank != ranks.numerical_rank(values) or rank * problem.tensor.dim >= len(problem.tensor.coefficients):
+        return None
+    terms = structured_terms(problem, pencil_or_none(problem, rank, rng), rng)
+    return terms and (terms, source)
 
 
 # --- a rank that is not given ---------------------------------------------------------------------
