@@ -18,7 +18,7 @@ from apolar.decomposition.pencil import (
     sylvester_points,
 )
 from apolar.decomposition.power_method import gaussian_draws, power_method
-from apolar.decomposition.proofs.flattenings import rank_bound
+from apolar.decomposition.proofs.flattenings import koszul_degree, koszul_image, rank_bound
 from apolar.decomposition.riemannian import newton
 from apolar.decomposition.terms import (
     Contractible,
@@ -222,19 +222,47 @@ def structured_terms(
     rng : numpy.random.Generator
     """
     exact = exact_or_none(problem, "pencil", points)
-    if exact is not None:
-        return exact
-    tensor, flattening = problem.tensor, problem.flattening
-    size, rank = flattening.left.shape
-    if rank == size:
+    left = problem.flattening.left
+    if exact is None and left.shape[1] < len(left):
+        exact = terms_at_zeros(problem, "kernel", left, problem.flattening.row_degree, left.shape[1], rng)
+    return exact
+
+
+def koszul_terms(problem: DecompositionProblem, rank: int | None, rng: np.random.Generator) -> Terms | None:
+    """Return terms as many as a Koszul flattening allows, if they are the tensor's own, or None.
+
+    Parameters
+    ----------
+    problem : DecompositionProblem
+    rank : int or None
+        How many are wanted; None for any number.
+    rng : numpy.random.Generator
+    """
+    tensor = problem.tensor
+    degree = koszul_degree(tensor.dim, tensor.order, tensor.dim // 2)
+    if not degree:
         return None
+    image, number = koszul_image(tensor, degree)
+    if image.shape[1] == len(image) or rank not in (None, number):
+        return None
+    # Noise has exact terms too, if these have no fewer unknowns than it has coefficients.
+    if rank is None and problem.exact_rank is None and number * tensor.dim >= len(tensor.coefficients):
+        return None
+    return terms_at_zeros(problem, "koszul", image, tensor.order // 2 + 1, number, rng)
+
+
+def terms_at_zeros(
+    problem: DecompositionProblem, method: str, image: Array, degree: int, rank: int, rng: np.random.Generator
+) -> Terms | None:
+    """Return terms at the common zeros of forms if they are the tensor's own, or None: see `kernel_zeros`."""
+    tensor = problem.tensor
     try:
-        zeros = kernel_zeros(flattening.left, tensor.dim, flattening.row_degree, rng)
+        zeros = kernel_zeros(image, tensor.dim, degree, rank, rng)
     except np.linalg.LinAlgError:
         return None
     sizes = fit_terms(tensor, zeros).sizes(tensor.order)
     kept = zeros[np.sort(np.argsort(-sizes, kind="stable")[:rank])]
-    return exact_or_none(problem, "kernel", kept if tensor.is_complex else real_if_all_are(kept))
+    return exact_or_none(problem, method, kept if tensor.is_complex else real_if_all_are(kept))
 
 
 def _random_start(
@@ -273,6 +301,10 @@ def best_terms(problem: DecompositionProblem, rank: int, rng: np.random.Generato
         exact = structured_terms(problem, points, rng)
         if exact is not None:
             # Unique, by the theorem behind algorithm 2: if it is complex, no real one has this rank.
+            return exact
+    elif rank > problem.flattening.left.shape[1]:
+        exact = koszul_terms(problem, rank, rng)
+        if exact is not None:
             return exact
     if problem.wants_complex:
         return race(problem, rank, points, True, rng)
@@ -564,6 +596,9 @@ def _search_rank(
     exact = exact_or_none(problem, "monomials", ranks.coprime_points(tensor, problem.field != "real"))
     if exact is not None:
         return exact, "the ranks of monomials that share no variable"
+    exact = koszul_terms(problem, None, rng)
+    if exact is not None:
+        return exact, "the rank of the Koszul flattening"
     # Noise fills the matrix: where a singular value is at rounding, what looks like noise may be small terms.
     is_full = rank == len(values)
     first = None if is_full else _few_starts(problem, rank, rng)

@@ -48,17 +48,21 @@ def pencil_points(image: Array, dim: int, row_degree: int, rng: np.random.Genera
     return unit_rows(points)
 
 
-def kernel_zeros(image: Array, dim: int, row_degree: int, rng: np.random.Generator) -> Array:
-    """Return the common zeros of the kernel of a Hankel matrix, where they are finite in number.
+def kernel_zeros(image: Array, dim: int, degree: int, rank: int, rng: np.random.Generator) -> Array:
+    """Return the common zeros of some forms, where they are finite in number.
 
-    The points of a decomposition into as many terms as the rank are among them [iarrobino1999]: also where
-    the points are in special position, or more than algorithm 2 finds.
+    Forms that vanish at the points of a decomposition are the kernel of the Hankel matrix, for one into as
+    many terms as its rank [iarrobino1999]: also where the points are in special position, or more than
+    algorithm 2 finds.
 
     Parameters
     ----------
-    image : ndarray, shape (n_monomials(dim, row_degree), rank)
-        Of the Hankel matrix of the row degree, in weighted coordinates: the columns are orthonormal.
-    dim, row_degree : int
+    image : ndarray, shape (n_monomials(dim, degree), n)
+        What vanishes on the forms: an orthonormal basis in weighted coordinates, as that of the image of the
+        Hankel matrix.
+    dim, degree : int
+    rank : int
+        The number of terms: at least so many zeros.
     rng : numpy.random.Generator
 
     Returns
@@ -71,15 +75,12 @@ def kernel_zeros(image: Array, dim: int, row_degree: int, rng: np.random.Generat
     numpy.linalg.LinAlgError
         If the zeros are infinitely many or multiple, fewer than the rank, or too many to be found.
     """
-    rank = image.shape[1]
-    while True:
-        longer = prolongation(image, dim, row_degree)
-        if longer.shape[1] < rank or longer.shape[1] > TUNING.max_zeros * rank:
-            raise np.linalg.LinAlgError("The kernel does not have as many zeros.")
-        row_degree += 1
+    while rank <= image.shape[1] <= TUNING.max_zeros * rank:
+        longer, degree = prolongation(image, dim, degree), degree + 1
         if longer.shape[1] == image.shape[1]:
-            return pencil_points(longer, dim, row_degree, rng)
+            return pencil_points(longer, dim, degree, rng)
         image = longer
+    raise np.linalg.LinAlgError("The forms do not have as many zeros.")
 
 
 def prolongation(image: Array, dim: int, degree: int) -> Array:
@@ -113,8 +114,12 @@ def prolongation(image: Array, dim: int, degree: int) -> Array:
     equations = np.zeros((dim, n_outside, n_longer), dtype=image.dtype)
     for j in range(dim):
         equations[j][:, places[:, j]] = weighted
-    equations = equations.reshape(-1, n_longer) / np.sqrt(multinomials(dim, degree + 1))
-    _, values, right = np.linalg.svd(equations, full_matrices=n_longer > len(equations))
+    return solutions(equations.reshape(-1, n_longer) / np.sqrt(multinomials(dim, degree + 1)))
+
+
+def solutions(equations: Array) -> Array:
+    """Return an orthonormal basis of the vectors that a matrix sends to zero, up to rounding, in columns."""
+    _, values, right = np.linalg.svd(equations, full_matrices=equations.shape[1] > len(equations))
     n_bound = int(np.count_nonzero(values > TUNING.exact_residual * values.max(initial=0.0)))
     return np.asarray(right[n_bound:].conj().T)
 

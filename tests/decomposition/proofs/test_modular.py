@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from apolar.decomposition.exact.arithmetic import PRIME
+from apolar.decomposition.ranks import PRIME
 from apolar.decomposition.proofs import modular
 
 
