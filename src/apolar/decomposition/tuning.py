@@ -37,6 +37,8 @@ class Tuning:
     # --- steps and starts
     # Refinement steps before starts are compared, and of exact terms to rounding.
     short_run: int = 60
+    # Full steps at the end: two mostly lead to rounding, and the first may lead uphill.
+    last_steps: int = 3
     # The steps of a long run, as a multiple of max_iter.
     long_run: int = 5
     # Random starts that are made in any case.
