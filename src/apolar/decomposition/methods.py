@@ -12,6 +12,7 @@ from apolar.decomposition.least_squares import gauss_newton, penalised_descent, 
 from apolar.decomposition.pencil import (
     fit_terms,
     kernel_zeros,
+    merge_points,
     pencil_points,
     real_starts,
     rotate_to_real,
@@ -260,9 +261,15 @@ def terms_at_zeros(
         zeros = kernel_zeros(image, tensor.dim, degree, rank, rng)
     except np.linalg.LinAlgError:
         return None
-    sizes = fit_terms(tensor, zeros).sizes(tensor.order)
-    kept = zeros[np.sort(np.argsort(-sizes, kind="stable")[:rank])]
-    return exact_or_none(problem, method, kept if tensor.is_complex else real_if_all_are(kept))
+    # Rounding splits a multiple zero in several.
+    merged = merge_points(zeros)
+    for points in (zeros, merged)[: 1 + (rank <= len(merged) < len(zeros))]:
+        sizes = fit_terms(tensor, points).sizes(tensor.order)
+        kept = points[np.sort(np.argsort(-sizes, kind="stable")[:rank])]
+        exact = exact_or_none(problem, method, kept if tensor.is_complex else real_if_all_are(kept))
+        if exact is not None:
+            break
+    return exact
 
 
 def _random_start(

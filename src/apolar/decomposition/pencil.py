@@ -1,6 +1,7 @@
 """Algorithm 2 of the paper, joint diagonalisation, and Sylvester's theorem for binary forms."""
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from apolar._core.arrays import Array, unit_rows
 from apolar.decomposition.terms import Terms, absorb_weights
@@ -122,6 +123,17 @@ def solutions(equations: Array) -> Array:
     _, values, right = np.linalg.svd(equations, full_matrices=equations.shape[1] > len(equations))
     n_bound = int(np.count_nonzero(values > TUNING.exact_residual * values.max(initial=0.0)))
     return np.asarray(right[n_bound:].conj().T)
+
+
+def merge_points(points: Array) -> Array:
+    """Return unit vectors with those that are nearly parallel replaced by their mean."""
+    inner = points.conj() @ points.T
+    n_clusters, cluster_of = connected_components(np.abs(inner) > 1 - TUNING.same_point, directed=False)
+    means = []
+    for k in range(n_clusters):
+        where = np.flatnonzero(cluster_of == k)
+        means.append(np.exp(-1j * np.angle(inner[where[0], where])) @ points[where])
+    return unit_rows(np.array(means))
 
 
 def rotate_to_real(points: Array) -> Array:

@@ -30,6 +30,8 @@ class Tuning:
     # --- points that lie close together
     # Terms with a larger cosine are nearly parallel: they can be exchanged for others.
     parallel_cosine: float = 0.9
+    # Zeros whose cosine is nearer to one than this may be one multiple zero, which rounding splits.
+    same_point: float = 1e-8
     # Terms that may be off by this share of their size are not determined: those near a limit that has no
     # such terms are off by 0.7 times their size, to first order, and by 0.01 in the worst of 400 forms.
     undetermined: float = 1e-3
