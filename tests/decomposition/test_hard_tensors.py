@@ -107,7 +107,13 @@ def test_pairs_of_conjugate_points_are_found_under_noise():
 
 @pytest.mark.parametrize(
     ("dim", "order", "rank", "method"),
-    [(4, 5, 11, "koszul"), (4, 5, 12, "koszul"), (6, 3, 8, "koszul"), (5, 5, 20, "koszul"), (3, 8, 13, "kernel")],
+    [
+        (4, 5, 11, "koszul"),
+        (4, 5, 12, "koszul"),
+        (6, 3, 8, "koszul"),
+        (5, 5, 20, "koszul"),
+        (3, 8, 13, "kernel"),
+    ],
 )
 @pytest.mark.parametrize("is_complex", [False, True])
 def test_zeros_of_kernels_are_terms(dim, order, rank, method, is_complex):

@@ -388,7 +388,11 @@ def decompose(
         # Threads in products of small matrices take up to seven times as long.
         is_small = len(form.coefficients) <= TUNING.one_thread_coefficients
         with one_blas_thread() if is_small else nullcontext():
-            balanced = decompose_balanced(problem, rng) if method == "auto" and refine and constraint is None else None
+            balanced = (
+                decompose_balanced(problem, rng)
+                if method == "auto" and refine and constraint is None
+                else None
+            )
             if balanced is not None:
                 return scale_back(replace(balanced, tensor=given), exponent, form)
             terms, source = search(problem, rng)

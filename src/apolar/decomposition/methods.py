@@ -528,8 +528,8 @@ def balanced_problem(problem: DecompositionProblem) -> tuple[DecompositionProble
     """Return a problem with variables in other units, or None where their own ones will do.
 
     Where the units of variables differ much, small coefficients look like rounding of others. In units in
-    which coefficients are of one size they are not. Exact terms are the same in all units; best approximations
-    are not.
+    which coefficients are of one size they do not. Exact terms are the same in all units, and best
+    approximations are not.
 
     Parameters
     ----------
@@ -573,7 +573,7 @@ def balanced_method(problem: DecompositionProblem, rng: np.random.Generator) -> 
     if rank != ranks.numerical_rank(values) or rank * problem.tensor.dim >= len(problem.tensor.coefficients):
         return None
     terms = structured_terms(problem, pencil_or_none(problem, rank, rng), rng)
-    return terms and (terms, source)
+    return None if terms is None else (terms, source)
 
 
 # --- a rank that is not given ---------------------------------------------------------------------

@@ -332,7 +332,7 @@ def cluster_error(
     To first order and at worst: the condition number times what is not known
     of the tensor, which is its residual and at least the rounding of the terms.
     Where terms belong to a continuous family the condition number is infinite whether points are close or
-    not: it is then that of the points of each cluster alone, or of the closest pair if these are a family too.
+    not: it is then that of the points of each cluster alone, or of the closest pair if these are a family.
 
     Parameters
     ----------
@@ -368,7 +368,7 @@ def cluster_error(
         clusters = [units[cluster_of == k] for k in np.unique(cluster_of[close])]
         for points in clusters:
             span = int(np.linalg.matrix_rank(points))
-            if 2 < len(points) and len(points) * span <= n_monomials(span, order):
+            if len(points) > 2 and len(points) * span <= n_monomials(span, order):
                 condition = max(condition, condition_number(points, order))
     least = float(np.abs(weights[close]).min())
     error = condition * unknown_size(weights, residual, norm) / least if least > 0 else float("inf")

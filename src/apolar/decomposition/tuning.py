@@ -55,7 +55,7 @@ class Tuning:
     dense_work: float = 2e6
     # Variables are put in other units if those that suit the coefficients differ by so many powers of two.
     unit_bits: int = 4
-    # Common zeros of the kernel of a Hankel matrix, as a multiple of its rank, among which terms are looked for.
+    # Common zeros of a kernel, as a multiple of the rank, among which terms are looked for.
     max_zeros: int = 3
     # Unknowns up to which Newton's dense Hessian pays, and those of a factorised step.
     newton_unknowns: int = 150
@@ -79,8 +79,6 @@ class Tuning:
     row_rounds: int = 4
 
     # --- exact numbers
-    # Variables are put in other units if those that suit the coefficients differ by so many powers of two.
-    unit_bits: int = 4
     # Common zeros of the kernel of a Hankel matrix, and multiplications of an elimination that finds them.
     kernel_terms: int = 20
     kernel_work: float = 1e7
