@@ -141,27 +141,29 @@ def spherical_mixture(
     rng = random_generator(0 if random_state is None else random_state)
 
     def recover_from(source: Rows | CentralMoments) -> MomentMixture:
-        # Of many columns the moments in the signal directions are all that is computed.
-        if form == "paper" or not isinstance(source, Rows):
+        if form == "paper":
             central = central_moments(source)
-        elif n_monomials(source.n_features + 1, 3) <= MAX_MOMENTS or not source.rereadable:
-            check_components(n_components, source.n_features)
-            central = central_moments(source)
-            source = source if source.rereadable else central
-        else:
-            central = None
-        if form != "paper":
-            signal = signal_moments(source, n_components - 1, None, rng, n_threads=kernel_threads())
-            mixture = mixture_of_signal(signal, refine=refine)
-        else:
             moments, mean = spherical_moments(central), central.mean
             check_components(n_components, len(mean))
             check_spread(n_components, moments.n_rows, mean, moments.total_variance, moments.mean_variance)
-            mixture = paper_mixture(moments, n_components, rng, n_iter=PAPER_ITERATIONS if refine else 0)
-        return mixture if central is None else judged(central, mixture)
+            n_iter = PAPER_ITERATIONS if refine else 0
+            return judged(central, paper_mixture(moments, n_components, rng, n_iter=n_iter))
+        known = source if isinstance(source, CentralMoments) else _all_moments(source, n_components)
+        if known is not None and not (isinstance(source, Rows) and source.rereadable):
+            source = known
+        signal = signal_moments(source, n_components - 1, None, rng, n_threads=kernel_threads())
+        mixture = mixture_of_signal(signal, refine=refine)
+        return mixture if known is None else judged(known, mixture)
 
     central = summary_moments(X, None)
     return _in_any_scale(recover_from, open_rows(X)) if central is None else recover_from(central)
+
+
+def _all_moments(rows: Rows, n_components: int) -> CentralMoments | None:
+    """Return the central moments of rows, or None where they are too many and not needed."""
+    check_components(n_components, rows.n_features)
+    is_small = n_monomials(rows.n_features + 1, 3) <= MAX_MOMENTS
+    return central_moments(rows) if is_small or not rows.rereadable else None
 
 
 def mixture_of_signal(signal: SignalMoments, *, refine: bool = True) -> MomentMixture:
