@@ -8,6 +8,7 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, scaled_by_power, unit_rows
 from apolar.decomposition import ranks
+from apolar.decomposition.generalized import points_of_monomials
 from apolar.decomposition.least_squares import gauss_newton, penalised_descent, polish
 from apolar.decomposition.pencil import (
     fit_terms,
@@ -600,7 +601,11 @@ def _search_rank(
     exact = structured_terms(problem, pencil_or_none(problem, rank, rng), rng)
     if exact is not None:
         return exact, source
-    exact = exact_or_none(problem, "monomials", ranks.coprime_points(tensor, problem.field != "real"))
+    allow_complex = problem.field != "real"
+    exact = exact_or_none(problem, "monomials", ranks.coprime_points(tensor, allow_complex))
+    if exact is None:
+        points = points_of_monomials(tensor, problem.flattening, allow_complex, rng)
+        exact = exact_or_none(problem, "monomials", points)
     if exact is not None:
         return exact, "the ranks of monomials that share no variable"
     exact = koszul_terms(problem, None, rng)

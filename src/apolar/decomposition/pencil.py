@@ -34,6 +34,17 @@ def pencil_points(image: Array, dim: int, row_degree: int, rng: np.random.Genera
         If the pencil is singular: the rank is not the tensor's own, or the
         points do not impose independent conditions in degree k - 1.
     """
+    points = joint_eigenvalues(pencil_slices(image, dim, row_degree), rng)
+    if not np.all(np.isfinite(points)):
+        raise np.linalg.LinAlgError("The pencil is singular.")
+    return unit_rows(points)
+
+
+def pencil_slices(image: Array, dim: int, row_degree: int) -> Array:
+    """Return the parts of an image that belong to each variable, as square matrices, shape (dim, rank, rank).
+
+    The parameters are those of `pencil_points`.
+    """
     rank = image.shape[1]
     unweighted = image / np.sqrt(multinomials(dim, row_degree))[:, None]
     # U_i: the rows of U at the monomials X_i X^a, |a| = k - 1, weighted again.
@@ -43,18 +54,27 @@ def pencil_points(image: Array, dim: int, row_degree: int, rng: np.random.Genera
         side_by_side = slices.swapaxes(0, 1).reshape(slices.shape[1], -1)
         basis = np.linalg.svd(side_by_side, full_matrices=False)[0][:, :rank]
         slices = basis.conj().T @ slices
-    points = joint_eigenvalues(slices, rng)
-    if not np.all(np.isfinite(points)):
-        raise np.linalg.LinAlgError("The pencil is singular.")
-    return unit_rows(points)
+    return np.asarray(slices)
 
 
 def kernel_zeros(image: Array, dim: int, degree: int, rank: int, rng: np.random.Generator) -> Array:
-    """Return the common zeros of some forms, where they are finite in number.
+    """Return the common zeros of some forms, where they are simple and finite in number.
 
     Forms that vanish at the points of a decomposition are the kernel of the Hankel matrix, for one into as
     many terms as its rank [iarrobino1999]: also where the points are in special position, or more than
-    algorithm 2 finds.
+    algorithm 2 finds. The parameters are those of `image_of_zeros`.
+
+    Returns
+    -------
+    points : ndarray, shape (n_zeros, dim)
+        Of unit norm.
+    """
+    longer, degree = image_of_zeros(image, dim, degree, rank)
+    return pencil_points(longer, dim, degree, rng)
+
+
+def image_of_zeros(image: Array, dim: int, degree: int, rank: int) -> tuple[Array, int]:
+    """Return what vanishes on all multiples of some forms, in a degree where that is as many as their zeros.
 
     Parameters
     ----------
@@ -64,22 +84,21 @@ def kernel_zeros(image: Array, dim: int, degree: int, rank: int, rng: np.random.
     dim, degree : int
     rank : int
         The number of terms: at least so many zeros.
-    rng : numpy.random.Generator
 
     Returns
     -------
-    points : ndarray, shape (n_zeros, dim)
-        Of unit norm.
+    longer : ndarray, shape (n_monomials(dim, higher), n_zeros)
+    higher : int
 
     Raises
     ------
     numpy.linalg.LinAlgError
-        If the zeros are infinitely many or multiple, fewer than the rank, or too many to be found.
+        If the zeros are infinitely many, fewer than the rank, or too many to be found.
     """
     while rank <= image.shape[1] <= TUNING.max_zeros * rank:
         longer, degree = prolongation(image, dim, degree), degree + 1
         if longer.shape[1] == image.shape[1]:
-            return pencil_points(longer, dim, degree, rng)
+            return longer, degree
         image = longer
     raise np.linalg.LinAlgError("The forms do not have as many zeros.")
 

@@ -4,14 +4,15 @@ import itertools
 import numbers
 from collections.abc import Callable
 from math import comb, lcm, prod
+from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array, svd, unit_rows
-from apolar._core.checks import check_integer, positive_number
+from apolar._core.checks import check_integer, numeric_array, positive_number
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, n_monomials
-from apolar.tensor.monomials import multinomials, product_positions
+from apolar.tensor.monomials import monomial_values, multinomials, product_positions
 
 RankRule = Callable[[Array], int]
 """Takes the singular values, largest first, and returns the rank."""
@@ -274,6 +275,43 @@ def generic_rank(dim: int, order: int) -> int:
     rank = -(-n_monomials(dim, order) // dim)
     defective = {(3, 4), (4, 4), (5, 4), (5, 3)}
     return rank + 1 if (dim, order) in defective else rank
+
+
+def interpolation_degree(points: Any) -> int:
+    """Return the least degree of forms that interpolate at points: from there on, powers are independent.
+
+    A sum of powers of order d with points of interpolation degree below d / 2 is identifiable, and algorithm 2
+    of the paper finds it [khouja2022moments, section 3].
+
+    Parameters
+    ----------
+    points : array_like, shape (n_points, dim)
+        Real or complex, none of them zero or a multiple of another.
+
+    Returns
+    -------
+    degree : int
+        The number of points less one at most, as of points on a line.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> apolar.interpolation_degree([[1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    1
+    >>> apolar.interpolation_degree([[1, 0], [1, 1], [1, 2], [1, 3]])
+    3
+    """
+    array = numeric_array(points, "points")
+    if array.ndim != 2 or not array.size:
+        raise ValueError(f"points must have shape (n_points, dim); got {array.shape}.")
+    if not np.all(np.linalg.norm(array, axis=1) > 0):
+        raise ValueError("A point is zero: leave it out.")
+    units, n_points = unit_rows(array), len(array)
+    for degree in range(n_points):
+        powers = monomial_values(units, degree) * np.sqrt(multinomials(units.shape[1], degree))
+        if powers.shape[1] >= n_points and numerical_rank(svd(powers)[1]) == n_points:
+            return degree
+    raise ValueError("Two points are the same, up to a factor and rounding: leave one of them out.")
 
 
 def pencil_limit(dim: int, order: int, row_degree: int) -> int:

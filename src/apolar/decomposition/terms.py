@@ -367,7 +367,7 @@ def cluster_error(
         cluster_of = connected_components(pairs, directed=False)[1]
         clusters = [units[cluster_of == k] for k in np.unique(cluster_of[close])]
         for points in clusters:
-            span = int(np.linalg.matrix_rank(points))
+            span = int(np.linalg.matrix_rank(points, rtol=TUNING.exact_residual))
             if len(points) > 2 and len(points) * span <= n_monomials(span, order):
                 condition = max(condition, condition_number(points, order))
     least = float(np.abs(weights[close]).min())

@@ -32,6 +32,8 @@ class Tuning:
     parallel_cosine: float = 0.9
     # Zeros whose cosine is nearer to one than this may be one multiple zero, which rounding splits.
     same_point: float = 1e-8
+    # By how much eigenvalues of one multiple zero may differ, relative to the largest.
+    spreads: tuple[float, ...] = (1e-10, 1e-6, 1e-4, 1e-3, 1e-2)
     # Terms that may be off by this share of their size are not determined: those near a limit that has no
     # such terms are off by 0.7 times their size, to first order, and by 0.01 in the worst of 400 forms.
     undetermined: float = 1e-3
