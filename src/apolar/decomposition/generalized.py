@@ -145,8 +145,8 @@ def gad(tensor: Any, *, random_state: Any = None) -> GeneralizedDecomposition:
     found = local_forms(form, HankelSVD(form, form.order - form.order // 2), random_generator(random_state))
     if found is None:
         raise ValueError(
-            "The Hankel matrices of this form do not determine a scheme: their kernel is empty, or vanishes on "
-            "a curve, so that there may be infinitely many. Use decompose for a sum of powers."
+            "The Hankel matrices of this form do not determine a scheme: their kernel is empty, or vanishes "
+            "on a curve, so that there may be infinitely many. Use decompose for a sum of powers."
         )
     longest_first = np.argsort(-np.array(found.lengths), kind="stable")
     return GeneralizedDecomposition(
@@ -263,8 +263,8 @@ def points_of_monomials(
 ) -> Array | None:
     """Return the points of a least decomposition of a form that is a sum of monomials in other variables.
 
-    That is one whose points are simple or double: its terms are l^(d - 1) m and l^d. If all these linear forms
-    are independent, they are variables, and the form is a sum of coprime monomials: see `coprime_points`.
+    That is one whose points are simple or double: its terms are l^(d - 1) m and l^d. If all these linear
+    forms are independent, the form is a sum of coprime monomials in them: see `coprime_points`.
 
     Parameters
     ----------

@@ -280,8 +280,8 @@ def generic_rank(dim: int, order: int) -> int:
 def interpolation_degree(points: Any) -> int:
     """Return the least degree of forms that interpolate at points: from there on, powers are independent.
 
-    A sum of powers of order d with points of interpolation degree below d / 2 is identifiable, and algorithm 2
-    of the paper finds it [khouja2022moments, section 3].
+    A sum of powers of order d with points of interpolation degree below d / 2 is identifiable, and algorithm
+    2 of the paper finds it [khouja2022moments, section 3].
 
     Parameters
     ----------
