@@ -246,16 +246,18 @@ def to_last_digits(tensor: SymmetricTensor, terms: Terms) -> Terms:
 
     A residual that is rounding of the tensor still moves ill-conditioned terms by more than they have to.
     """
+    if terms.residual <= 0.1 * TUNING.rounding or terms.vectors.size > TUNING.max_unknowns:
+        return terms
     objective = Objective(tensor, terms.signs, tensor.norm())
     model = TermsModel(objective, terms.vectors / objective.unit)
     for _ in range(TUNING.last_steps):
-        if terms.residual <= 0.1 * TUNING.rounding:
-            break
         model = model.moved(model.step(0.0))
         vectors = model.vectors * objective.unit
         residual = relative_residual(tensor, terms.signs, vectors)
         if residual < terms.residual:
             terms = replace(terms, vectors=vectors, residual=residual)
+        if terms.residual <= 0.1 * TUNING.rounding:
+            break
     return terms
 
 

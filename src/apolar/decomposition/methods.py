@@ -9,7 +9,7 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray, scaled_by_power, unit_rows
 from apolar.decomposition import ranks
 from apolar.decomposition.generalized import points_of_monomials
-from apolar.decomposition.least_squares import gauss_newton, penalised_descent, polish
+from apolar.decomposition.least_squares import gauss_newton, penalised_descent, polish, to_last_digits
 from apolar.decomposition.pencil import (
     fit_terms,
     kernel_zeros,
@@ -108,8 +108,9 @@ def rate(tensor: SymmetricTensor, terms: Terms, *, may_move: bool = True) -> Ter
     """
     terms = replace(terms, residual=relative_residual(tensor, terms.signs, terms.vectors))
     order, norm = tensor.order, tensor.norm()
-    if may_move and terms.residual < TUNING.nearly_exact and not is_rounding(terms, order, norm):
-        terms = polish(tensor, terms)
+    for improve in (to_last_digits, polish) if may_move else ():
+        if terms.residual < TUNING.nearly_exact and not is_rounding(terms, order, norm):
+            terms = improve(tensor, terms)
     return replace(terms, is_diverging=is_diverging(terms, order, norm))
 
 
@@ -335,10 +336,8 @@ def race(
     problem: DecompositionProblem, rank: int, points: Array | None, is_complex: bool, rng: np.random.Generator
 ) -> Terms:
     """Return the best terms of all starts, the best few refined to the end."""
-    # The structured methods find generic points: two starts with the same end say enough, but not where the
-    # Hankel matrix has that rank, and exact terms are to be expected.
-    is_generic = rank <= structured_limit(problem.tensor) and rank < problem.flattening.left.shape[1]
-    enough_hits = 2 if is_generic else np.inf
+    # The structured methods find generic points: two starts with the same end say enough.
+    enough_hits = 2 if rank <= structured_limit(problem.tensor) else np.inf
     pool = compete(problem, _runs(problem, rank, points, is_complex, rng), enough_hits)
     leaders: list[Terms] = []
     for terms in sorted(pool, key=lambda terms: terms.residual):
@@ -543,10 +542,11 @@ def balanced_problem(problem: DecompositionProblem) -> tuple[DecompositionProble
         The variables are those of the tensor times two to these powers.
     """
     tensor = problem.tensor
-    sizes = np.abs(tensor.coefficients)
-    seen = sizes > 0
+    seen = np.flatnonzero(tensor.coefficients)
+    if len(seen) > (n_enough := TUNING.enough_coefficients * tensor.dim):
+        seen = np.random.default_rng(0).choice(seen, n_enough, replace=False)
     # The logarithms of the sizes are nearly linear in the exponents of the monomials.
-    logs = np.log2(sizes[seen])
+    logs = np.log2(np.abs(tensor.coefficients[seen]))
     design = np.column_stack([tensor.exponents[seen], np.ones(len(logs))])
     exponents = -np.rint(np.linalg.lstsq(design, logs - logs.mean(), rcond=None)[0][:-1]).astype(np.intp)
     if np.ptp(exponents) < TUNING.unit_bits:

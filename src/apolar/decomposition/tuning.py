@@ -57,6 +57,8 @@ class Tuning:
     dense_work: float = 2e6
     # Variables are put in other units if those that suit the coefficients differ by so many powers of two.
     unit_bits: int = 4
+    # Coefficients for each variable that tell its unit.
+    enough_coefficients: int = 20
     # Common zeros of a kernel, as a multiple of the rank, among which terms are looked for.
     max_zeros: int = 3
     # Unknowns up to which Newton's dense Hessian pays, and those of a factorised step.
