@@ -138,7 +138,7 @@ def gad(tensor: Any, *, random_state: Any = None) -> GeneralizedDecomposition:
     given = as_tensor(tensor).real_if_close(1e-15)
     if given.order < 3 or given.dim < 2 or not np.any(given.coefficients):
         raise ValueError(
-            "gad takes a form of order 3 or more, not zero, in at least two variables; decompose takes others."
+            "gad takes forms of order 3 or more, not zero, in two variables or more: use decompose here."
         )
     unit = np.abs(given.coefficients).max()
     form = SymmetricTensor(given.order, given.dim, given.coefficients / unit)
