@@ -180,7 +180,7 @@ def moment_agreement(central: CentralMoments, mixture: MomentMixture) -> MomentF
     return MomentFit(observed_moments(central.divided(units), order), mixture.covariance_type, scaled)
 
 
-def judged(central: CentralMoments, mixture: MomentMixture) -> MomentMixture:
+def judge_fit(central: CentralMoments, mixture: MomentMixture) -> MomentMixture:
     """Return a mixture with its agreement with the moments; one that is far from them is a poor fit."""
     agreement = moment_agreement(central, mixture)
     is_far = agreement is not None and agreement.p_value < MIN_P_VALUE and agreement.misfit > MAX_MISFIT
@@ -252,7 +252,7 @@ def _in_units(
     matrices = mixture.covariances * np.outer(units, units)
     stored = nearest_covariances(MixtureParameters(weights, means, matrices), covariance_type)
     found = projected_mixture(weights, means, stored, covariance_type, status=status, corrections=corrections)
-    return judged(central, found)
+    return judge_fit(central, found)
 
 
 # --- diagonal components ----------------------------------------------------------------------------

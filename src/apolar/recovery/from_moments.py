@@ -32,7 +32,7 @@ from apolar.recovery.equivariant import equivariant_mixture, weighted_mixture
 from apolar.recovery.family_mixtures import (
     COVARIANCE_TYPES,
     family_mixture,
-    judged,
+    judge_fit,
     needed_order,
 )
 from apolar.recovery.moment_fit import MAX_MOMENTS
@@ -147,13 +147,13 @@ def spherical_mixture(
             check_components(n_components, len(mean))
             check_spread(n_components, moments.n_rows, mean, moments.total_variance, moments.mean_variance)
             n_iter = PAPER_ITERATIONS if refine else 0
-            return judged(central, paper_mixture(moments, n_components, rng, n_iter=n_iter))
+            return judge_fit(central, paper_mixture(moments, n_components, rng, n_iter=n_iter))
         known = source if isinstance(source, CentralMoments) else _all_moments(source, n_components)
         if known is not None and not (isinstance(source, Rows) and source.rereadable):
             source = known
         signal = signal_moments(source, n_components - 1, None, rng, n_threads=kernel_threads())
         mixture = mixture_of_signal(signal, refine=refine)
-        return mixture if known is None else judged(known, mixture)
+        return mixture if known is None else judge_fit(known, mixture)
 
     central = summary_moments(X, None)
     return _in_any_scale(recover_from, open_rows(X)) if central is None else recover_from(central)
