@@ -33,7 +33,9 @@ __all__ = [
     "datasets",
     "decompose",
     "decomposition",
+    "gad",
     "hankel",
+    "interpolation_degree",
     "mclustBootstrapLRT",
     "mixture",
     "mixture_from_moments",
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
     from apolar.citations import citation
     from apolar.classification import MixtureClassifier
     from apolar.data.device import on_device
-    from apolar.decomposition import Status, Waring, decompose, refine
+    from apolar.decomposition import Status, Waring, decompose, gad, interpolation_degree, refine
     from apolar.estimator import BayesianGaussianMixture, GaussianMixture, MixtureImputer, StudentMixture
     from apolar.exceptions import ApolarWarning
     from apolar.mixture import MixtureStatus, Prior, SphericalMixture
@@ -74,7 +76,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "apolar.data.device": ("on_device",),
     "apolar.tensor": ("SymmetricTensor", "apolar_product", "hankel"),
-    "apolar.decomposition": ("Status", "Waring", "decompose", "refine"),
+    "apolar.decomposition": ("Status", "Waring", "decompose", "gad", "interpolation_degree", "refine"),
     "apolar.mixture": ("MixtureStatus", "Prior", "SphericalMixture"),
     "apolar.moments": ("MomentSketch", "Moments", "n_components_from_spectrum", "spherical_moments"),
     "apolar.recovery": ("MomentMixture", "mixture_from_moments", "recover", "select_from_moments"),

@@ -179,6 +179,9 @@ BORDER_FORMS = [
     _on_a_tangent(3, 0, integer=True),
     _on_a_tangent(3, 1, integer=False),
     _on_a_tangent(4, 2, integer=True),
+    # Rounding hides all but a tenth of the first-order error.
+    _on_a_tangent(3, 100, integer=True),
+    _on_a_tangent(3, 102, integer=True),
 ]
 
 
@@ -205,6 +208,14 @@ def test_terms_of_the_border_rank_are_not_exact(form):
     assert (certificate.unique, certificate.minimal, certificate.determined) == (None, False, False)
     assert "too close together" in certificate.message
     assert apolar.refine(form, waring).status is Status.DIVERGING
+
+
+@pytest.mark.parametrize(("draw", "seed"), [(5, 61), (1, 5)])
+def test_three_points_that_approach_each_other_are_not_exact(draw, seed):
+    # a^2 c + a b^2 has rank 5; three points on a curve that osculates leave 1e-10, with weights of 1e5.
+    forms = np.random.default_rng([draw, seed, 6]).integers(-4, 5, (3, 3)).astype(float)
+    a, b, c = (SymmetricTensor(1, 3, form) for form in forms)
+    assert decompose(a * a * c + a * b * b, 3, random_state=seed).status is Status.DIVERGING
 
 
 @pytest.mark.parametrize("distance", [1e-2, 1e-4])

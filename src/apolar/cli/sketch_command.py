@@ -27,8 +27,6 @@ MAX_COMPONENTS_OF_SKETCH = 6
 # Standard deviations that differ by more than this are taken to be of columns in different units: those of
 # the lengths of iris differ by a factor of 4, those of the contents of olive oils by 31, of wines by 2,500.
 MIXED_UNITS = 10
-# Below this, moments are said not to agree with a mixture.
-MIN_P_VALUE = 0.001
 # The `message_` of a model that was made from a sketch.
 FROM_MOMENTS = (
     "The mixture comes from the moments of a sketch alone: EM has not run and no likelihood was computed. "
@@ -289,6 +287,7 @@ def _print(
 ) -> None:
     from apolar._core.display import with_error
     from apolar.plots.views import MixtureView
+    from apolar.recovery.family_mixtures import MIN_P_VALUE
 
     n_components, n_features = model.means_.shape
     noun = count_noun(n_components, "component" if is_standardised else f"{model.covariance_type} component")

@@ -3,7 +3,9 @@
 from apolar.decomposition import ranks
 from apolar.decomposition.api import decompose, refine
 from apolar.decomposition.exact import AlgebraicNumber, ExactWaring, NumberField
+from apolar.decomposition.generalized import GeneralizedDecomposition, gad
 from apolar.decomposition.proofs import Certificate
+from apolar.decomposition.ranks import interpolation_degree
 from apolar.decomposition.riemannian import check_gradient, check_hessian, check_retraction
 from apolar.decomposition.waring import Status, Waring, component_errors
 
@@ -11,6 +13,7 @@ __all__ = [
     "AlgebraicNumber",
     "Certificate",
     "ExactWaring",
+    "GeneralizedDecomposition",
     "NumberField",
     "Status",
     "Waring",
@@ -19,6 +22,8 @@ __all__ = [
     "check_retraction",
     "component_errors",
     "decompose",
+    "gad",
+    "interpolation_degree",
     "ranks",
     "refine",
 ]

@@ -21,12 +21,21 @@ from apolar._core.checks import (
 from apolar._core.threads import one_blas_thread
 from apolar.decomposition.constraints import CONSTRAINTS, check_constraint, drop_zero_terms
 from apolar.decomposition.implicit import decompose_rows, form_rows
-from apolar.decomposition.methods import METHODS, DecompositionProblem, rate, refine_terms
-from apolar.decomposition.ranks import HankelSVD, RankRule, numerical_rank, resolve_rank
+from apolar.decomposition.least_squares import to_last_digits
+from apolar.decomposition.methods import (
+    METHODS,
+    DecompositionProblem,
+    balanced_method,
+    balanced_problem,
+    rate,
+    refine_terms,
+)
+from apolar.decomposition.ranks import HankelSVD, RankRule, exact_rank, numerical_rank, resolve_rank
 from apolar.decomposition.terms import (
     Contractible,
     Terms,
     absorb_weights,
+    canonical_terms,
     check_same_space,
     is_diverging,
     relative_residual,
@@ -93,6 +102,27 @@ def scale_back(waring: Waring, exponent: int, form: SymmetricTensor) -> Waring:
         )
     residual = relative_residual(form, left, waring.points) if lost else waring.residual
     return replace(waring, weights=weights, singular_values=values, residual=residual)
+
+
+def decompose_balanced(problem: DecompositionProblem, rng: np.random.Generator) -> Waring | None:
+    """Return the exact decomposition of a tensor that is found with variables in other units, or None."""
+    found = balanced_problem(problem)
+    if found is None:
+        return None
+    own, exponents = found
+    terms_and_source = balanced_method(own, rng)
+    if terms_and_source is None:
+        return None
+    tensor, (terms, source) = problem.tensor, terms_and_source
+    terms = to_last_digits(own.tensor, terms)
+    values = own.flattening.singular_values
+    waring = to_waring(terms, tensor.order, own.tensor.norm(), singular_values=values, rank_source=source)
+    if waring.status is not Status.EXACT:
+        return None
+    vectors = scaled_by_power(terms.vectors.T, -exponents[:, None]).T
+    weights, points = canonical_terms(vectors, terms.signs, tensor.order)
+    residual = relative_residual(tensor, weights, points)
+    return replace(waring, weights=weights, points=points, residual=residual)
 
 
 def simple_terms(
@@ -350,18 +380,25 @@ def decompose(
     if form.order == 1 or form.dim == 1 or (form.order == 2 and not is_nonnegative):
         terms, source, spectrum = simple_terms(form, rank, is_nonnegative=is_nonnegative)
     else:
+        problem = DecompositionProblem(
+            form, HankelSVD(form, row_degree), rank, field, refine, max_iter, n_starts, tol, deadline,
+            exact_rank(given),
+        )  # fmt: skip
         search = METHODS[method] if constraint is None else CONSTRAINTS[constraint]
         # Threads in products of small matrices take up to seven times as long.
         is_small = len(form.coefficients) <= TUNING.one_thread_coefficients
         with one_blas_thread() if is_small else nullcontext():
-            flattening = HankelSVD(form, row_degree)
-            terms, source = search(
-                DecompositionProblem(
-                    form, flattening, rank, field, refine, max_iter, n_starts, tol, deadline
-                ),
-                rng,
+            balanced = (
+                decompose_balanced(problem, rng)
+                if method == "auto" and refine and constraint is None
+                else None
             )
-        spectrum = flattening.singular_values
+            if balanced is not None:
+                return scale_back(replace(balanced, tensor=given), exponent, form)
+            terms, source = search(problem, rng)
+            if refine and constraint is None and terms.residual <= TUNING.exact_residual:
+                terms = to_last_digits(form, terms)
+        spectrum = problem.flattening.singular_values
     if constraint is not None:
         terms, source = drop_zero_terms(constraint, form, terms, source)
     waring = to_waring(

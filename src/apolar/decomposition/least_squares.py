@@ -241,6 +241,26 @@ def penalised_descent(tensor: SymmetricTensor, terms: Terms) -> Terms:
     return replace(terms, vectors=moved * objective.unit)
 
 
+def to_last_digits(tensor: SymmetricTensor, terms: Terms) -> Terms:
+    """Return exact terms after a few full steps of Gauss and Newton, the best of them.
+
+    A residual that is rounding of the tensor still moves ill-conditioned terms by more than they have to.
+    """
+    if terms.residual <= 0.1 * TUNING.rounding or terms.vectors.size > TUNING.max_unknowns:
+        return terms
+    objective = Objective(tensor, terms.signs, tensor.norm())
+    model = TermsModel(objective, terms.vectors / objective.unit)
+    for _ in range(TUNING.last_steps):
+        model = model.moved(model.step(0.0))
+        vectors = model.vectors * objective.unit
+        residual = relative_residual(tensor, terms.signs, vectors)
+        if residual < terms.residual:
+            terms = replace(terms, vectors=vectors, residual=residual)
+        if terms.residual <= 0.1 * TUNING.rounding:
+            break
+    return terms
+
+
 def polish(tensor: SymmetricTensor, terms: Terms) -> Terms:
     """Return terms that are nearly exact, but not to rounding, after a few more steps.
 

@@ -6,18 +6,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from apolar._core.arrays import Array, unit_rows
+from apolar._core.arrays import Array, IndexArray, scaled_by_power, unit_rows
 from apolar.decomposition import ranks
-from apolar.decomposition.least_squares import gauss_newton, penalised_descent, polish
+from apolar.decomposition.generalized import points_of_monomials
+from apolar.decomposition.least_squares import gauss_newton, penalised_descent, polish, to_last_digits
 from apolar.decomposition.pencil import (
     fit_terms,
+    kernel_zeros,
+    merge_points,
     pencil_points,
     real_starts,
     rotate_to_real,
     sylvester_points,
 )
 from apolar.decomposition.power_method import gaussian_draws, power_method
-from apolar.decomposition.proofs.flattenings import rank_bound
+from apolar.decomposition.proofs.flattenings import koszul_degree, koszul_image, rank_bound
 from apolar.decomposition.riemannian import newton
 from apolar.decomposition.terms import (
     Contractible,
@@ -51,6 +54,8 @@ class DecompositionProblem:
     tol : float
     deadline : float
         By the monotonic clock: from then on no start is begun.
+    exact_rank : int or None
+        A lower bound of the rank of a tensor with exact coefficients, which are no noise; None for others.
     """
 
     tensor: SymmetricTensor
@@ -62,6 +67,7 @@ class DecompositionProblem:
     n_starts: int
     tol: float
     deadline: float = float("inf")
+    exact_rank: int | None = None
 
     @property
     def wants_complex(self) -> bool:
@@ -102,8 +108,9 @@ def rate(tensor: SymmetricTensor, terms: Terms, *, may_move: bool = True) -> Ter
     """
     terms = replace(terms, residual=relative_residual(tensor, terms.signs, terms.vectors))
     order, norm = tensor.order, tensor.norm()
-    if may_move and terms.residual < TUNING.nearly_exact and not is_rounding(terms, order, norm):
-        terms = polish(tensor, terms)
+    for improve in (to_last_digits, polish) if may_move else ():
+        if terms.residual < TUNING.nearly_exact and not is_rounding(terms, order, norm):
+            terms = improve(tensor, terms)
     return replace(terms, is_diverging=is_diverging(terms, order, norm))
 
 
@@ -168,6 +175,12 @@ def structured_limit(tensor: SymmetricTensor) -> int:
     return max(by_pencil, ranks.power_method_limit(tensor.dim, tensor.order))
 
 
+def _spm_limit(problem: DecompositionProblem) -> int:
+    """Return the largest rank for which the subspace power method finds generic points of the tensor."""
+    tensor = problem.tensor
+    return min(ranks.power_method_limit(tensor.dim, tensor.order), problem.flattening.left.shape[1])
+
+
 def pencil_or_none(problem: DecompositionProblem, rank: int, rng: np.random.Generator) -> Array | None:
     """Return the points of algorithm 2, or None where it does not apply or breaks down."""
     tensor, flattening = problem.tensor, problem.flattening
@@ -175,14 +188,90 @@ def pencil_or_none(problem: DecompositionProblem, rank: int, rng: np.random.Gene
     if rank > min(limit, flattening.left.shape[1]):
         return None
     try:
-        points = pencil_points(flattening, rank, rng)
+        points = pencil_points(flattening.left[:, :rank], tensor.dim, flattening.row_degree, rng)
     except np.linalg.LinAlgError:
         return None
-    if np.iscomplexobj(points) and not tensor.is_complex:
-        turned = rotate_to_real(points)
-        if np.abs(turned.imag).max() < TUNING.exact_residual:
-            return unit_rows(turned.real)
-    return points
+    return points if tensor.is_complex else real_if_all_are(points)
+
+
+def real_if_all_are(points: Array) -> Array:
+    """Return complex points as real ones, where that is what all of them are, up to phases and rounding."""
+    turned = rotate_to_real(points) if np.iscomplexobj(points) else points
+    is_real = np.abs(turned.imag).max(initial=0.0) < TUNING.exact_residual
+    return unit_rows(turned.real) if is_real else points
+
+
+def exact_or_none(problem: DecompositionProblem, method: str, points: Array | None) -> Terms | None:
+    """Return the terms of points if they are the tensor's own, after a refinement, and in the field."""
+    if points is None or (problem.field == "real" and np.iscomplexobj(points)):
+        return None
+    terms = rate_points(problem, method, points)
+    if terms.residual > TUNING.promising or terms.is_diverging:
+        return None
+    finished = converge(problem, terms)
+    return finished if finished.is_exact else None
+
+
+def structured_terms(
+    problem: DecompositionProblem, points: Array | None, rng: np.random.Generator
+) -> Terms | None:
+    """Return terms as many as the rank of the Hankel matrix if they are the tensor's own, or None.
+
+    Parameters
+    ----------
+    problem : DecompositionProblem
+    points : ndarray or None
+        Of algorithm 2, which are tried first; then the common zeros of the kernel are.
+    rng : numpy.random.Generator
+    """
+    exact = exact_or_none(problem, "pencil", points)
+    left = problem.flattening.left
+    if exact is None and left.shape[1] < len(left):
+        exact = terms_at_zeros(problem, "kernel", left, problem.flattening.row_degree, left.shape[1], rng)
+    return exact
+
+
+def koszul_terms(problem: DecompositionProblem, rank: int | None, rng: np.random.Generator) -> Terms | None:
+    """Return terms as many as a Koszul flattening allows, if they are the tensor's own, or None.
+
+    Parameters
+    ----------
+    problem : DecompositionProblem
+    rank : int or None
+        How many are wanted; None for any number.
+    rng : numpy.random.Generator
+    """
+    tensor = problem.tensor
+    degree = koszul_degree(tensor.dim, tensor.order, tensor.dim // 2)
+    if not degree:
+        return None
+    image, number = koszul_image(tensor, degree)
+    if image.shape[1] == len(image) or rank not in (None, number):
+        return None
+    # Noise has exact terms too, if these have no fewer unknowns than it has coefficients.
+    if rank is None and problem.exact_rank is None and number * tensor.dim >= len(tensor.coefficients):
+        return None
+    return terms_at_zeros(problem, "koszul", image, tensor.order // 2 + 1, number, rng)
+
+
+def terms_at_zeros(
+    problem: DecompositionProblem, method: str, image: Array, degree: int, rank: int, rng: np.random.Generator
+) -> Terms | None:
+    """Return terms at the common zeros of forms if they are the tensor's own, or None: see `kernel_zeros`."""
+    tensor = problem.tensor
+    try:
+        zeros = kernel_zeros(image, tensor.dim, degree, rank, rng)
+    except np.linalg.LinAlgError:
+        return None
+    # Rounding splits a multiple zero in several.
+    merged = merge_points(zeros)
+    for points in (zeros, merged)[: 1 + (rank <= len(merged) < len(zeros))]:
+        sizes = fit_terms(tensor, points).sizes(tensor.order)
+        kept = points[np.sort(np.argsort(-sizes, kind="stable")[:rank])]
+        exact = exact_or_none(problem, method, kept if tensor.is_complex else real_if_all_are(kept))
+        if exact is not None:
+            break
+    return exact
 
 
 def _random_start(
@@ -217,20 +306,30 @@ def best_terms(problem: DecompositionProblem, rank: int, rng: np.random.Generato
     Real ones, or complex ones where the field allows and they are far better.
     """
     points = pencil_or_none(problem, rank, rng)
+    if rank == problem.flattening.left.shape[1]:
+        exact = structured_terms(problem, points, rng)
+        if exact is not None:
+            # Unique, by the theorem behind algorithm 2: if it is complex, no real one has this rank.
+            return exact
+    elif rank > problem.flattening.left.shape[1]:
+        exact = koszul_terms(problem, rank, rng)
+        if exact is not None:
+            return exact
     if problem.wants_complex:
         return race(problem, rank, points, True, rng)
-    rival = None
-    if points is not None and np.iscomplexobj(points) and problem.field == "auto":
-        rival = converge(problem, rate_points(problem, "pencil", points))
-        if rival.is_exact:
-            # Unique, by the theorem behind algorithm 2: there is no real decomposition of this rank.
-            return rival
     best = race(problem, rank, points, False, rng)
-    if best.is_exact or problem.field == "real":
+    if best.is_exact or problem.field == "real" or is_certified(problem.tensor, best):
         return best
-    if rank > structured_limit(problem.tensor) and not is_certified(problem.tensor, best):
-        rival = race(problem, rank, None, True, rng)
-    return best if rival is None else far_better(rival, best)
+    if rank > structured_limit(problem.tensor):
+        return far_better(race(problem, rank, None, True, rng), best)
+    rivals = [] if points is None or not np.iscomplexobj(points) else [("pencil", points)]
+    # Any terms of this rank leave at least what the Hankel matrix has beyond it.
+    least = np.linalg.norm(problem.flattening.singular_values[rank:]) / problem.tensor.norm()
+    if least < 0.1 * best.residual and rank <= _spm_limit(problem):
+        rivals.append(("spm", power_method(problem.flattening, rank, True, rng)))
+    for method, zeros in rivals:
+        best = far_better(converge(problem, rate_points(problem, method, zeros)), best)
+    return best
 
 
 def race(
@@ -308,7 +407,7 @@ def _runs(
     if points is not None:
         is_allowed = is_complex or not np.iscomplexobj(points)
         yield run(fit_terms(tensor, points if is_allowed else real_starts(points), "pencil"), short)
-    if rank <= min(ranks.power_method_limit(tensor.dim, tensor.order), problem.flattening.left.shape[1]):
+    if rank <= _spm_limit(problem):
         yield run(fit_terms(tensor, power_method(problem.flattening, rank, is_complex, rng), "spm"), short)
     if is_complex and tensor.dim == 2 and 2 * rank > tensor.order:
         yield run(fit_terms(tensor, sylvester_points(tensor, rank, rng), "sylvester"), short)
@@ -422,6 +521,62 @@ METHODS: dict[str, Callable[[DecompositionProblem, np.random.Generator], tuple[T
 """Each returns terms, refined if the problem says so, and where their number comes from."""
 
 
+# --- variables in units of their own ---------------------------------------------------------------
+
+
+def balanced_problem(problem: DecompositionProblem) -> tuple[DecompositionProblem, IndexArray] | None:
+    """Return a problem with variables in other units, or None where their own ones will do.
+
+    Where the units of variables differ much, small coefficients look like rounding of others. In units in
+    which coefficients are of one size they do not. Exact terms are the same in all units, and best
+    approximations are not.
+
+    Parameters
+    ----------
+    problem : DecompositionProblem
+
+    Returns
+    -------
+    balanced : DecompositionProblem
+    exponents : ndarray of int, shape (dim,)
+        The variables are those of the tensor times two to these powers.
+    """
+    tensor = problem.tensor
+    seen = np.flatnonzero(tensor.coefficients)
+    if len(seen) > (n_enough := TUNING.enough_coefficients * tensor.dim):
+        seen = np.random.default_rng(0).choice(seen, n_enough, replace=False)
+    # The logarithms of the sizes are nearly linear in the exponents of the monomials.
+    logs = np.log2(np.abs(tensor.coefficients[seen]))
+    design = np.column_stack([tensor.exponents[seen], np.ones(len(logs))])
+    exponents = -np.rint(np.linalg.lstsq(design, logs - logs.mean(), rcond=None)[0][:-1]).astype(np.intp)
+    if np.ptp(exponents) < TUNING.unit_bits:
+        return None
+    powers = tensor.exponents @ exponents
+    coefficients = scaled_by_power(tensor.coefficients[:, None], powers[:, None])[:, 0]
+    if not np.all(np.isfinite(coefficients)):
+        return None
+    scaled = SymmetricTensor(tensor.order, tensor.dim, coefficients)
+    flattening = ranks.HankelSVD(scaled, problem.flattening.row_degree)
+    return replace(problem, tensor=scaled, flattening=flattening), exponents
+
+
+def balanced_method(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[Terms, str] | None:
+    """Return exact terms of a problem with variables in other units, and where their number comes from.
+
+    Small coefficients in floating point may be rounding indeed: only terms with fewer unknowns than there are
+    coefficients count, and only structured methods look for them.
+    """
+    values = problem.flattening.singular_values
+    rank, source = ranks.resolve_rank(problem.rank, values)
+    source = f"{source}, with variables in units of one size"
+    if problem.exact_rank is not None and problem.rank is None:
+        return _search_rank(problem, rank, source, rng)
+    if rank != ranks.numerical_rank(values) or rank * problem.tensor.dim >= len(problem.tensor.coefficients):
+        return None
+    terms = structured_terms(problem, pencil_or_none(problem, rank, rng), rng)
+    return None if terms is None else (terms, source)
+
+
 # --- a rank that is not given ---------------------------------------------------------------------
 
 
@@ -440,17 +595,26 @@ def _search_rank(
     rng : numpy.random.Generator
     """
     tensor, values = problem.tensor, problem.flattening.singular_values
+    if problem.exact_rank is not None and problem.exact_rank > rank:
+        rank, source = problem.exact_rank, f"{source}, in exact numbers"
     is_large = len(tensor.coefficients) > TUNING.many_coefficients
-    exact = _exact_or_none(problem, "pencil", pencil_or_none(problem, rank, rng))
+    exact = structured_terms(problem, pencil_or_none(problem, rank, rng), rng)
     if exact is not None:
         return exact, source
-    exact = _exact_or_none(problem, "monomials", ranks.coprime_points(tensor, problem.field != "real"))
+    allow_complex = problem.field != "real"
+    exact = exact_or_none(problem, "monomials", ranks.coprime_points(tensor, allow_complex))
+    if exact is None:
+        points = points_of_monomials(tensor, problem.flattening, allow_complex, rng)
+        exact = exact_or_none(problem, "monomials", points)
     if exact is not None:
         return exact, "the ranks of monomials that share no variable"
+    exact = koszul_terms(problem, None, rng)
+    if exact is not None:
+        return exact, "the rank of the Koszul flattening"
     # Noise fills the matrix: where a singular value is at rounding, what looks like noise may be small terms.
     is_full = rank == len(values)
     first = None if is_full else _few_starts(problem, rank, rng)
-    if first is None or not first.is_exact:
+    if problem.exact_rank is None and (first is None or not first.is_exact):
         noisy = [(ranks.noise_floor_rank(values), TUNING.far, "above a floor of noise")]
         if is_full and is_large:
             above_edge, norm = ranks.noise_edge_rank(values) or (None, 0.0)
@@ -465,17 +629,6 @@ def _search_rank(
             rank, problem = min(rank, structured_limit(tensor)), replace(problem, n_starts=1)
         first = _few_starts(problem, rank, rng)
     return (first, source) if first.is_exact else _raise_rank(problem, first, source, rng)
-
-
-def _exact_or_none(problem: DecompositionProblem, method: str, points: Array | None) -> Terms | None:
-    """Return the terms of points if they are the tensor's own, after a refinement, and in the field."""
-    if points is None or (problem.field == "real" and np.iscomplexobj(points)):
-        return None
-    terms = rate_points(problem, method, points)
-    if terms.residual > TUNING.promising or terms.is_diverging:
-        return None
-    finished = converge(problem, terms)
-    return finished if finished.is_exact else None
 
 
 def _few_starts(problem: DecompositionProblem, rank: int, rng: np.random.Generator) -> Terms:
@@ -520,8 +673,8 @@ def _raise_rank(
     upper = 2 * generic  # of any form [blekherman2015]
     if problem.field != "real":  # over R monomials may have a larger rank
         upper = min(upper, sum(map(ranks.monomial_rank, tensor.exponents[tensor.coefficients != 0])))
-    lower = min(rank_bound(tensor), upper)
-    says_something = first.vectors.size <= TUNING.max_share * size
+    lower = min(max(rank_bound(tensor), problem.exact_rank or 0), upper)
+    says_something = first.vectors.size <= TUNING.max_share * size and problem.exact_rank is None
     is_near = says_something and first.residual <= TUNING.far and not first.is_diverging
     last = upper if np.isfinite(problem.deadline) or size <= TUNING.few_coefficients else generic + 3
     last = -(-size // tensor.dim) - 1 if is_near else min(last, upper)

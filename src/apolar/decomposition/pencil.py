@@ -1,25 +1,26 @@
 """Algorithm 2 of the paper, joint diagonalisation, and Sylvester's theorem for binary forms."""
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from apolar._core.arrays import Array, unit_rows
-from apolar.decomposition.ranks import HankelSVD
 from apolar.decomposition.terms import Terms, absorb_weights
 from apolar.decomposition.tuning import TUNING
-from apolar.tensor import SymmetricTensor, hankel
+from apolar.tensor import SymmetricTensor, hankel, n_monomials
 from apolar.tensor.monomials import monomial_values, multinomials, product_positions
 
 
-def pencil_points(flattening: HankelSVD, rank: int, rng: np.random.Generator) -> Array:
+def pencil_points(image: Array, dim: int, row_degree: int, rng: np.random.Generator) -> Array:
     """Return the points of a decomposition from the image of its Hankel matrix.
 
     Algorithm 2 of [khouja2022moments] in floating point.
 
     Parameters
     ----------
-    flattening : HankelSVD
-        Its row degree k must be larger than the interpolation degree of the points.
-    rank : int
+    image : ndarray, shape (n_monomials(dim, row_degree), rank)
+        An orthonormal basis, in weighted coordinates.
+    dim, row_degree : int
+        The row degree k must be larger than the interpolation degree of the points.
     rng : numpy.random.Generator
 
     Returns
@@ -33,8 +34,19 @@ def pencil_points(flattening: HankelSVD, rank: int, rng: np.random.Generator) ->
         If the pencil is singular: the rank is not the tensor's own, or the
         points do not impose independent conditions in degree k - 1.
     """
-    dim, row_degree = flattening.dim, flattening.row_degree
-    unweighted = flattening.left[:, :rank] / np.sqrt(multinomials(dim, row_degree))[:, None]
+    points = joint_eigenvalues(pencil_slices(image, dim, row_degree), rng)
+    if not np.all(np.isfinite(points)):
+        raise np.linalg.LinAlgError("The pencil is singular.")
+    return unit_rows(points)
+
+
+def pencil_slices(image: Array, dim: int, row_degree: int) -> Array:
+    """Return the parts of an image that belong to each variable, as square matrices, shape (dim, rank, rank).
+
+    The parameters are those of `pencil_points`.
+    """
+    rank = image.shape[1]
+    unweighted = image / np.sqrt(multinomials(dim, row_degree))[:, None]
     # U_i: the rows of U at the monomials X_i X^a, |a| = k - 1, weighted again.
     rows = product_positions(dim, 1, row_degree - 1)
     slices = unweighted[rows] * np.sqrt(multinomials(dim, row_degree - 1))[None, :, None]
@@ -42,10 +54,105 @@ def pencil_points(flattening: HankelSVD, rank: int, rng: np.random.Generator) ->
         side_by_side = slices.swapaxes(0, 1).reshape(slices.shape[1], -1)
         basis = np.linalg.svd(side_by_side, full_matrices=False)[0][:, :rank]
         slices = basis.conj().T @ slices
-    points = joint_eigenvalues(slices, rng)
-    if not np.all(np.isfinite(points)):
-        raise np.linalg.LinAlgError("The pencil is singular.")
-    return unit_rows(points)
+    return np.asarray(slices)
+
+
+def kernel_zeros(image: Array, dim: int, degree: int, rank: int, rng: np.random.Generator) -> Array:
+    """Return the common zeros of some forms, where they are simple and finite in number.
+
+    Forms that vanish at the points of a decomposition are the kernel of the Hankel matrix, for one into as
+    many terms as its rank [iarrobino1999]: also where the points are in special position, or more than
+    algorithm 2 finds. The parameters are those of `image_of_zeros`.
+
+    Returns
+    -------
+    points : ndarray, shape (n_zeros, dim)
+        Of unit norm.
+    """
+    longer, degree = image_of_zeros(image, dim, degree, rank)
+    return pencil_points(longer, dim, degree, rng)
+
+
+def image_of_zeros(image: Array, dim: int, degree: int, rank: int) -> tuple[Array, int]:
+    """Return what vanishes on all multiples of some forms, in a degree where that is as many as their zeros.
+
+    Parameters
+    ----------
+    image : ndarray, shape (n_monomials(dim, degree), n)
+        What vanishes on the forms: an orthonormal basis in weighted coordinates, as that of the image of the
+        Hankel matrix.
+    dim, degree : int
+    rank : int
+        The number of terms: at least so many zeros.
+
+    Returns
+    -------
+    longer : ndarray, shape (n_monomials(dim, higher), n_zeros)
+    higher : int
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If the zeros are infinitely many, fewer than the rank, or too many to be found.
+    """
+    while rank <= image.shape[1] <= TUNING.max_zeros * rank:
+        longer, degree = prolongation(image, dim, degree), degree + 1
+        if longer.shape[1] == image.shape[1]:
+            return longer, degree
+        image = longer
+    raise np.linalg.LinAlgError("The forms do not have as many zeros.")
+
+
+def prolongation(image: Array, dim: int, degree: int) -> Array:
+    """Return an orthonormal basis of the forms of one degree more whose derivatives are in the span of some.
+
+    They vanish, by apolarity, on the multiples of what vanishes on these forms. Powers of points whose powers
+    are in the span are among them.
+
+    Parameters
+    ----------
+    image : ndarray, shape (n_monomials(dim, degree), n)
+        An orthonormal basis, in weighted coordinates.
+    dim, degree : int
+
+    Returns
+    -------
+    longer : ndarray, shape (n_monomials(dim, degree + 1), n_longer)
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If the equations are too many.
+    """
+    n_longer = n_monomials(dim, degree + 1)
+    n_outside = len(image) - image.shape[1]
+    if dim * n_outside * n_longer**2 > TUNING.rank_work:
+        raise np.linalg.LinAlgError("The forms of one degree more are too many.")
+    outside = np.linalg.qr(image, mode="complete")[0][:, image.shape[1] :].conj().T
+    weighted = outside * np.sqrt(multinomials(dim, degree))
+    places = product_positions(dim, degree, 1)
+    equations = np.zeros((dim, n_outside, n_longer), dtype=image.dtype)
+    for j in range(dim):
+        equations[j][:, places[:, j]] = weighted
+    return solutions(equations.reshape(-1, n_longer) / np.sqrt(multinomials(dim, degree + 1)))
+
+
+def solutions(equations: Array) -> Array:
+    """Return an orthonormal basis of the vectors that a matrix sends to zero, up to rounding, in columns."""
+    _, values, right = np.linalg.svd(equations, full_matrices=equations.shape[1] > len(equations))
+    n_bound = int(np.count_nonzero(values > TUNING.exact_residual * values.max(initial=0.0)))
+    return np.asarray(right[n_bound:].conj().T)
+
+
+def merge_points(points: Array) -> Array:
+    """Return unit vectors with those that are nearly parallel replaced by their mean."""
+    inner = points.conj() @ points.T
+    n_clusters, cluster_of = connected_components(np.abs(inner) > 1 - TUNING.same_point, directed=False)
+    means = []
+    for k in range(n_clusters):
+        where = np.flatnonzero(cluster_of == k)
+        means.append(np.exp(-1j * np.angle(inner[where[0], where])) @ points[where])
+    return unit_rows(np.array(means))
 
 
 def rotate_to_real(points: Array) -> Array:

@@ -17,6 +17,8 @@ NEAR, ROUNDING = 1e-2, 1e-12
 # Where powers all but fill the space, others than the components come within 1e-8: maxima wait there that
 # are this many times farther from one than the best.
 SPREAD = 100.0
+# Components may be terms of one decomposition if their products in the inverse core are smaller than this.
+SUITABLE = 0.1
 # Steps of a climb, and those after which it ends if half of its vectors have ended.
 MAX_STEPS, PATIENCE = 100, 10
 # Numbers in the slices of one batch of vectors, at most.
@@ -121,7 +123,9 @@ def power_method(flattening: HankelSVD, rank: int, is_complex: bool, rng: np.ran
         n_tries = 1 if len(accepted) else n_tries + 1
         if n_tries == 2 and max_steps == MAX_STEPS:
             continue
-        if not len(accepted):
+        if len(accepted):
+            accepted = _of_one_sum(left, right, inverse, accepted, degree, flattening.order - degree)
+        else:
             # No start reaches a component: take what is nearest to one, and leave the rest to the refinement.
             # The tensor is not near any of this rank: from here on climbs are short and give several at once.
             accepted = _distinct(climbed, values, max(1, n_left // 16), near=np.inf)
@@ -178,6 +182,35 @@ def _distinct(a: Array, values: Array, limit: int, near: float) -> Array:
     return a[distinct]
 
 
+def _coordinates(
+    left: Array, right: Array, components: Array, degree: int, other_degree: int
+) -> tuple[Array, Array]:
+    """Return the powers of components in the bases of both sides, one per column."""
+    dim = components.shape[1]
+    left_powers = monomial_values(components, degree) * np.sqrt(multinomials(dim, degree))
+    right_powers = monomial_values(components, other_degree) * np.sqrt(multinomials(dim, other_degree))
+    return left.conj().T @ left_powers.T, right.conj().T @ right_powers.T
+
+
+def _of_one_sum(
+    left: Array, right: Array, inverse: Array, components: Array, degree: int, other_degree: int
+) -> Array:
+    """Return those components that may be terms of one decomposition: the first, and others that suit it.
+
+    The powers of all points of a curve may lie in the subspace. Those of one decomposition are orthogonal in
+    the inverse core.
+    """
+    x, y = _coordinates(left, right, components, degree, other_degree)
+    products = np.abs(x.T @ inverse @ y)
+    sizes = np.sqrt(np.diag(products))
+    suits = products <= SUITABLE * sizes[:, None] * sizes
+    chosen: list[int] = []
+    for i in range(len(components)):
+        if suits[i, chosen].all() and suits[chosen, i].all():
+            chosen.append(i)
+    return components[chosen]
+
+
 def _deflate(
     left: Array, right: Array, inverse: Array, components: Array, degree: int, other_degree: int
 ) -> tuple[Array, Array, Array]:
@@ -188,11 +221,9 @@ def _deflate(
     the inverse of y^t S^-1 x, lowers the rank of S by as many as there are,
     with the null vectors S^-t y and S^-1 x (Wedderburn).
     """
-    dim, n_out = components.shape[1], len(components)
-    left_powers = monomial_values(components, degree) * np.sqrt(multinomials(dim, degree))
-    right_powers = monomial_values(components, other_degree) * np.sqrt(multinomials(dim, other_degree))
-    u = inverse @ (right.conj().T @ right_powers.T)
-    v = inverse.T @ (left.conj().T @ left_powers.T)
+    n_out = len(components)
+    x, y = _coordinates(left, right, components, degree, other_degree)
+    u, v = inverse @ y, inverse.T @ x
     keep_left = np.linalg.qr(u.conj(), mode="complete")[0][:, n_out:]
     keep_right = np.linalg.qr(v.conj(), mode="complete")[0][:, n_out:]
     return left @ keep_left, right @ keep_right, keep_left.T @ inverse @ keep_right

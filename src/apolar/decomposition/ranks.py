@@ -3,18 +3,21 @@
 import itertools
 import numbers
 from collections.abc import Callable
-from math import comb, prod
+from math import comb, lcm, prod
+from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array, svd, unit_rows
-from apolar._core.checks import check_integer, positive_number
+from apolar._core.checks import check_integer, numeric_array, positive_number
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, n_monomials
-from apolar.tensor.monomials import multinomials, product_positions
+from apolar.tensor.monomials import monomial_values, multinomials, product_positions
 
 RankRule = Callable[[Array], int]
 """Takes the singular values, largest first, and returns the rank."""
+PRIME = 2147483629
+"""The largest prime below 2^31 that is 1 modulo 4. Ranks modulo it are at most those over the rationals."""
 # The median modulus of Wigner's semicircle law, of radius one.
 SEMICIRCLE_MEDIAN = 0.4040
 
@@ -143,6 +146,46 @@ def noise_edge_rank(singular_values: Array) -> tuple[int, float] | None:
     return rank, 0.5 * edge * float(np.sqrt(len(values)))
 
 
+def exact_rank(tensor: SymmetricTensor) -> int | None:
+    """Return the rank of the squarest Hankel matrix of a tensor with exact coefficients, modulo a prime.
+
+    It is a lower bound of the rank of the tensor, where rounding hides small or nearly equal terms too.
+
+    Parameters
+    ----------
+    tensor : SymmetricTensor
+
+    Returns
+    -------
+    rank : int or None
+        None without exact coefficients; 0 where the matrix is too large.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> from apolar.decomposition.ranks import exact_rank
+    >>> exact_rank(apolar.SymmetricTensor.from_polynomial("x^3 + y^3/10^30"))
+    2
+    """
+    exact = tensor.exact_coefficients
+    if exact is None:
+        return None
+    where = product_positions(tensor.dim, tensor.order - tensor.order // 2, tensor.order // 2)
+    if where.size * min(where.shape) > TUNING.dense_work:
+        return 0
+    unit = lcm(*(value.denominator for value in exact))
+    residues = np.array([int(value * unit) % PRIME for value in exact])
+    matrix, rank = residues[where], 0
+    for column in range(matrix.shape[1]):
+        rows = rank + np.flatnonzero(matrix[rank:, column])
+        if len(rows):
+            matrix[[rank, rows[0]]] = matrix[[rows[0], rank]]
+            pivot = matrix[rank] * pow(int(matrix[rank, column]), -1, PRIME) % PRIME
+            matrix[rank + 1 :] = (matrix[rank + 1 :] - matrix[rank + 1 :, column, None] * pivot) % PRIME
+            rank += 1
+    return rank
+
+
 def tolerance(rtol: float) -> RankRule:
     """Return the rule that counts singular values above `rtol` times the largest.
 
@@ -232,6 +275,43 @@ def generic_rank(dim: int, order: int) -> int:
     rank = -(-n_monomials(dim, order) // dim)
     defective = {(3, 4), (4, 4), (5, 4), (5, 3)}
     return rank + 1 if (dim, order) in defective else rank
+
+
+def interpolation_degree(points: Any) -> int:
+    """Return the least degree of forms that interpolate at points: from there on, powers are independent.
+
+    A sum of powers of order d with points of interpolation degree below d / 2 is identifiable, and algorithm
+    2 of the paper finds it [khouja2022moments, section 3].
+
+    Parameters
+    ----------
+    points : array_like, shape (n_points, dim)
+        Real or complex, none of them zero or a multiple of another.
+
+    Returns
+    -------
+    degree : int
+        The number of points less one at most, as of points on a line.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> apolar.interpolation_degree([[1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    1
+    >>> apolar.interpolation_degree([[1, 0], [1, 1], [1, 2], [1, 3]])
+    3
+    """
+    array = numeric_array(points, "points")
+    if array.ndim != 2 or not array.size:
+        raise ValueError(f"points must have shape (n_points, dim); got {array.shape}.")
+    if not np.all(np.linalg.norm(array, axis=1) > 0):
+        raise ValueError("A point is zero: leave it out.")
+    units, n_points = unit_rows(array), len(array)
+    for degree in range(n_points):
+        powers = monomial_values(units, degree) * np.sqrt(multinomials(units.shape[1], degree))
+        if powers.shape[1] >= n_points and numerical_rank(svd(powers)[1]) == n_points:
+            return degree
+    raise ValueError("Two points are the same, up to a factor and rounding: leave one of them out.")
 
 
 def pencil_limit(dim: int, order: int, row_degree: int) -> int:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, cg
 
 from apolar._core.arrays import Array, unit_rows
@@ -331,7 +332,7 @@ def cluster_error(
     To first order and at worst: the condition number times what is not known
     of the tensor, which is its residual and at least the rounding of the terms.
     Where terms belong to a continuous family the condition number is infinite whether points are close or
-    not: it is then that of the closest pair alone, a lower bound.
+    not: it is then that of the points of each cluster alone, or of the closest pair if these are a family.
 
     Parameters
     ----------
@@ -355,13 +356,20 @@ def cluster_error(
     """
     units = unit_rows(points)
     cosines = np.abs(np.triu(units.conj() @ units.T, 1))
-    close = np.unique(np.argwhere(cosines**order > TUNING.parallel_cosine))
+    pairs = cosines**order > TUNING.parallel_cosine
+    close = np.unique(np.argwhere(pairs))
     if order < 3 or len(close) == 0:
         return 0.0, 1.0, 0
     condition = condition_number(units, order)
     if np.isinf(condition):
         closest = np.unravel_index(np.argmax(cosines), cosines.shape)
         condition = condition_number(units[list(closest)], order)
+        cluster_of = connected_components(pairs, directed=False)[1]
+        clusters = [units[cluster_of == k] for k in np.unique(cluster_of[close])]
+        for points in clusters:
+            span = int(np.linalg.matrix_rank(points, rtol=TUNING.exact_residual))
+            if len(points) > 2 and len(points) * span <= n_monomials(span, order):
+                condition = max(condition, condition_number(points, order))
     least = float(np.abs(weights[close]).min())
     error = condition * unknown_size(weights, residual, norm) / least if least > 0 else float("inf")
     return error, condition, len(close)

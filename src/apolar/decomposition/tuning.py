@@ -30,12 +30,19 @@ class Tuning:
     # --- points that lie close together
     # Terms with a larger cosine are nearly parallel: they can be exchanged for others.
     parallel_cosine: float = 0.9
-    # Terms that may be off by this share of their size are not determined.
-    undetermined: float = 0.1
+    # Zeros whose cosine is nearer to one than this may be one multiple zero, which rounding splits.
+    same_point: float = 1e-8
+    # By how much eigenvalues of one multiple zero may differ, relative to the largest.
+    spreads: tuple[float, ...] = (1e-10, 1e-6, 1e-4, 1e-3, 1e-2)
+    # Terms that may be off by this share of their size are not determined: those near a limit that has no
+    # such terms are off by 0.7 times their size, to first order, and by 0.01 in the worst of 400 forms.
+    undetermined: float = 1e-3
 
     # --- steps and starts
     # Refinement steps before starts are compared, and of exact terms to rounding.
     short_run: int = 60
+    # Full steps at the end: two mostly lead to rounding, and the first may lead uphill.
+    last_steps: int = 3
     # The steps of a long run, as a multiple of max_iter.
     long_run: int = 5
     # Random starts that are made in any case.
@@ -48,6 +55,12 @@ class Tuning:
     # --- work
     # A least-squares solution with the Jacobian.
     dense_work: float = 2e6
+    # Variables are put in other units if those that suit the coefficients differ by so many powers of two.
+    unit_bits: int = 4
+    # Coefficients for each variable that tell its unit.
+    enough_coefficients: int = 20
+    # Common zeros of a kernel, as a multiple of the rank, among which terms are looked for.
+    max_zeros: int = 3
     # Unknowns up to which Newton's dense Hessian pays, and those of a factorised step.
     newton_unknowns: int = 150
     max_unknowns: int = 900

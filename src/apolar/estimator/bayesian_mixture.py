@@ -261,7 +261,7 @@ covariance_prior_ : float or ndarray
         return super().fit(X, None, sample_weight)
 
     def _fit_rows(
-        self, X: Any, rows: Rows, family: Family, prior: None, has_weight: Array | None, **_: None
+        self, X: Any, rows: Rows, family: Family, prior: None, has_weight: Array | None, **_known: None
     ) -> None:
         """Find the posterior for checked rows, and set the attributes."""
         if family.shares_part or is_path(self.warm_start):

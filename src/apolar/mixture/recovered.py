@@ -31,9 +31,9 @@ class MixtureStatus(enum.Enum):
         "noise. Ask for fewer components, or start EM from several places."
     )
     POOR_FIT = (
-        "The mixture does not have the covariance of the data: groups are not round in these columns, or not "
-        "all of one scale. Divide the columns by their deviations, or fit the rows with another "
-        "covariance type."
+        "The mixture is far from the covariance of the data, or from other moments: groups do not have the "
+        "shape of this family in these columns, or not all of one scale. Divide the columns by their "
+        "deviations, or fit the rows with another covariance type."
     )
 
 
@@ -110,7 +110,7 @@ class MomentMixture(Parameters):
         By the J statistic [hansen1982]: the squared residuals of the moments, in units of their sampling
         errors, are chi-squared with as many degrees of freedom as there are more moments than parameters. A
         small value says that the family or the number of components is wrong. NaN if there are no more
-        moments than parameters, or too many to compare, and for spherical components of rows.
+        moments than parameters, or too many to compare: those of more than 17 columns.
         """
         return float("nan") if self.agreement is None else self.agreement.p_value
 

@@ -19,6 +19,7 @@ from apolar.recovery.equivariant import (
     MIN_SIGNAL,
     MIN_VARIANCE_RATIO,
     discrete_distribution,
+    has_covariance,
     projected_mixture,
     valid_weights,
 )
@@ -36,6 +37,10 @@ MIN_RATIO = 1.2
 N_RANDOM_STARTS = 16
 # How many of these fits, the best, are weighted by the sampling errors of the moments.
 N_WEIGHTED = 4
+# Moments that are this unlikely contradict a mixture, and those farther from it than this, in squared
+# deviations of a row, are those of another family: in tables of four to thirteen columns they are within 0.1
+# where the mixture is nearly as likely as can be, and above 0.19 where it is nats less likely.
+MIN_P_VALUE, MAX_MISFIT = 1e-3, 0.15
 # Smaller eigenvalues of correlations, in units of the largest, are rounding errors.
 MIN_EIGENVALUE = 1e-10
 
@@ -175,6 +180,16 @@ def moment_agreement(central: CentralMoments, mixture: MomentMixture) -> MomentF
     return MomentFit(observed_moments(central.divided(units), order), mixture.covariance_type, scaled)
 
 
+def judge_fit(central: CentralMoments, mixture: MomentMixture) -> MomentMixture:
+    """Return a mixture with its agreement with the moments; one that is far from them is a poor fit."""
+    agreement = moment_agreement(central, mixture)
+    is_far = agreement is not None and agreement.p_value < MIN_P_VALUE and agreement.misfit > MAX_MISFIT
+    if mixture.covariance_type == "spherical":
+        is_far = is_far or not has_covariance(mixture, central)
+    status = MixtureStatus.POOR_FIT if is_far and mixture.status is MixtureStatus.VALID else mixture.status
+    return replace(mixture, agreement=agreement, status=status)
+
+
 def _weighted_order(central: CentralMoments) -> int:
     """Return the highest order up to which moments are weighted by their sampling errors: 2 if none is."""
     orders = range(3, central.order + 1)
@@ -237,7 +252,7 @@ def _in_units(
     matrices = mixture.covariances * np.outer(units, units)
     stored = nearest_covariances(MixtureParameters(weights, means, matrices), covariance_type)
     found = projected_mixture(weights, means, stored, covariance_type, status=status, corrections=corrections)
-    return replace(found, agreement=moment_agreement(central, found))
+    return judge_fit(central, found)
 
 
 # --- diagonal components ----------------------------------------------------------------------------

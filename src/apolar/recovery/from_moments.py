@@ -28,13 +28,15 @@ from apolar.moments.signal import check_components, check_spread
 from apolar.moments.sketch import summary_moments
 from apolar.moments.sums import ScaleError, check_scale
 from apolar.recovery.algorithm1 import paper_mixture
-from apolar.recovery.equivariant import equivariant_mixture, has_covariance, weighted_mixture
+from apolar.recovery.equivariant import equivariant_mixture, weighted_mixture
 from apolar.recovery.family_mixtures import (
     COVARIANCE_TYPES,
     family_mixture,
-    moment_agreement,
+    judge_fit,
     needed_order,
 )
+from apolar.recovery.moment_fit import MAX_MOMENTS
+from apolar.tensor import n_monomials
 
 FORMS = ("equivariant", "paper")
 # "Less than 5 Riemannian Newton iterations" [khouja2022moments, section 4].
@@ -86,9 +88,9 @@ def mixture_from_moments(
     Returns
     -------
     mixture : MomentMixture
-        Always valid; `status` says whether the solution was projected, and of a sketch, whether the mixture
-        has its covariance. Its `p_value` says whether the moments agree with it; it is not known of spherical
-        components of rows.
+        Always valid; `status` says whether the solution was projected, and whether it is far from the moments
+        of the data. Its `p_value` says whether the moments agree with it; it is not known of more than 17
+        columns.
 
     Examples
     --------
@@ -139,23 +141,29 @@ def spherical_mixture(
     rng = random_generator(0 if random_state is None else random_state)
 
     def recover_from(source: Rows | CentralMoments) -> MomentMixture:
-        if form != "paper":
-            signal = signal_moments(source, n_components - 1, None, rng, n_threads=kernel_threads())
-            return mixture_of_signal(signal, refine=refine)
-        central = central_moments(source)
-        moments, mean = spherical_moments(central), central.mean
-        check_components(n_components, len(mean))
-        check_spread(n_components, moments.n_rows, mean, moments.total_variance, moments.mean_variance)
-        return paper_mixture(moments, n_components, rng, n_iter=PAPER_ITERATIONS if refine else 0)
+        if form == "paper":
+            central = central_moments(source)
+            moments, mean = spherical_moments(central), central.mean
+            check_components(n_components, len(mean))
+            check_spread(n_components, moments.n_rows, mean, moments.total_variance, moments.mean_variance)
+            n_iter = PAPER_ITERATIONS if refine else 0
+            return judge_fit(central, paper_mixture(moments, n_components, rng, n_iter=n_iter))
+        known = source if isinstance(source, CentralMoments) else _all_moments(source, n_components)
+        if known is not None and not (isinstance(source, Rows) and source.rereadable):
+            source = known
+        signal = signal_moments(source, n_components - 1, None, rng, n_threads=kernel_threads())
+        mixture = mixture_of_signal(signal, refine=refine)
+        return mixture if known is None else judge_fit(known, mixture)
 
     central = summary_moments(X, None)
-    if central is None:
-        return _in_any_scale(recover_from, open_rows(X))
-    mixture = recover_from(central)
-    mixture = replace(mixture, agreement=moment_agreement(central, mixture))
-    if mixture.status is MixtureStatus.VALID and not has_covariance(mixture, central):
-        return replace(mixture, status=MixtureStatus.POOR_FIT)
-    return mixture
+    return _in_any_scale(recover_from, open_rows(X)) if central is None else recover_from(central)
+
+
+def _all_moments(rows: Rows, n_components: int) -> CentralMoments | None:
+    """Return the central moments of rows, or None where they are too many and not needed."""
+    check_components(n_components, rows.n_features)
+    is_small = n_monomials(rows.n_features + 1, 3) <= MAX_MOMENTS
+    return central_moments(rows) if is_small or not rows.rereadable else None
 
 
 def mixture_of_signal(signal: SignalMoments, *, refine: bool = True) -> MomentMixture:

@@ -183,6 +183,16 @@ class MomentFit:
         return float(chi2.sf(self.squares, n_degrees)) if n_degrees > 0 else float("nan")
 
     @property
+    def misfit(self) -> float:
+        """The mean square by which the moments miss those of the mixture, in deviations of a single row.
+
+        It does not grow with the number of rows, as the J statistic does: above one, the moments are farther
+        from those of the mixture than the powers of one of its rows are. NaN as for `p_value`.
+        """
+        n_degrees = len(self.observed.values) - self.n_parameters
+        return self.squares / (n_degrees * self.observed.n_rows) if n_degrees > 0 else float("nan")
+
+    @property
     def criterion(self) -> float:
         """Minus twice the log-likelihood of the moments, plus log n per parameter: lower is better.
 

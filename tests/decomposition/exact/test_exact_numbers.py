@@ -9,8 +9,9 @@ import sympy
 import apolar
 from apolar import SymmetricTensor
 from apolar.decomposition import AlgebraicNumber, ExactWaring, NumberField
-from apolar.decomposition.exact.arithmetic import PRIME, to_fmpq
+from apolar.decomposition.exact.arithmetic import to_fmpq
 from apolar.decomposition.exact.hankel_kernel import prove_by_kernel
+from apolar.decomposition.ranks import PRIME
 
 
 def proof_of(form):

@@ -9,9 +9,10 @@ import pytest
 
 from apolar import SymmetricTensor, Waring, decompose, refine
 from apolar.decomposition import Certificate
-from apolar.decomposition.exact.arithmetic import PRIME, to_balls
+from apolar.decomposition.exact.arithmetic import to_balls
 from apolar.decomposition.proofs.flattenings import hankel_flattening, koszul_flattening
 from apolar.decomposition.proofs.newton import Linearisation, near_all_sums
+from apolar.decomposition.ranks import PRIME
 from apolar.tensor.monomials import sum_of_powers
 from problems import noisy
 from problems import random_terms as draw_terms

@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from apolar.decomposition.exact.arithmetic import PRIME
 from apolar.decomposition.proofs import modular
+from apolar.decomposition.ranks import PRIME
 
 
 def residue(value):

@@ -32,8 +32,6 @@ class LazyFlint:
 
 
 flint: Any = LazyFlint()
-PRIME = 2147483629
-"""The largest prime below 2^31 that is 1 modulo 4. Ranks modulo it are at most those over the rationals."""
 
 Coefficients = tuple[Fraction, ...]
 """A number of a field, c_0 + c_1 a + ... + c_(n-1) a^(n-1)."""

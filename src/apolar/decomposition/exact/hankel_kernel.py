@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from apolar.decomposition.exact.arithmetic import PRIME, flint
+from apolar.decomposition.exact.arithmetic import flint
 from apolar.decomposition.exact.exact_waring import (
     ConjugateForms,
     ExactWaring,
@@ -22,6 +22,7 @@ from apolar.decomposition.exact.exact_waring import (
     groups_at_roots,
     solve_weights,
 )
+from apolar.decomposition.ranks import PRIME
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor.monomials import n_monomials, product_positions
 

@@ -8,7 +8,6 @@ import numpy as np
 from apolar._core.arrays import Array, binary_exponent
 from apolar.decomposition.exact import ExactWaring
 from apolar.decomposition.exact.arithmetic import (
-    PRIME,
     AlgebraicNumber,
     ExactNumber,
     flint,
@@ -26,7 +25,13 @@ from apolar.decomposition.proofs import modular
 from apolar.decomposition.proofs.flattenings import Flattening, certified_bound, flattenings
 from apolar.decomposition.proofs.newton import Linearisation, near_all_sums
 from apolar.decomposition.proofs.uniqueness import uniqueness
-from apolar.decomposition.terms import check_same_space, cluster_error
+from apolar.decomposition.ranks import PRIME
+from apolar.decomposition.terms import (
+    check_same_space,
+    cluster_error,
+    condition_number,
+    unknown_size,
+)
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.coefficients import MAX_BITS
@@ -250,12 +255,19 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
         near = _prove_nearby(terms, replace(proved, distance=distance), linearised)
         lengths = np.array([norm(point) for point in to_balls(points)])
         sizes = np.abs(terms.balanced_weights * lengths**order).astype(float)
-    # Terms whose points are close together may be off by their size.
+    if near.determined:
+        return near
+    # Terms whose points are close together may be off by their size, others move along a family.
     units = points / lengths.astype(float)[:, None]
-    off_by = cluster_error(sizes, units, order, min(distance, 1e100), float(size))[0]
-    if near.determined or off_by < TUNING.undetermined:
-        return replace(near, determined=True)
-    reason = "points lie too close together for the terms to be determined"
+    residual = min(distance, 1e100)
+    if cluster_error(sizes, units, order, residual, float(size))[0] >= TUNING.undetermined:
+        reason = "points lie too close together for the terms to be determined"
+    else:
+        near = replace(near, determined=True)
+        unknown = unknown_size(sizes, residual, float(size)) / sizes.min()
+        if not near.unique or condition_number(units, order) * unknown < TUNING.undetermined:
+            return near
+        reason = "to rounding, the terms can move and keep their sum: they may be one of a continuous family"
     return replace(near, unique=None, unique_by=reason) if near.unique else near
 
 

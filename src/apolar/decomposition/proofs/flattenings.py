@@ -9,11 +9,12 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, svd
 from apolar.decomposition.exact.arithmetic import flint, norm, singular_values_below, to_balls
+from apolar.decomposition.pencil import solutions
 from apolar.decomposition.ranks import numerical_rank
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, n_monomials
 from apolar.tensor.coefficients import exact_multinomials
-from apolar.tensor.monomials import product_positions
+from apolar.tensor.monomials import multinomials, product_positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,15 +73,16 @@ def hankel_flattening(dim: int, order: int, row_degree: int) -> Flattening:
     return Flattening(name, positions, np.ones(positions.shape), rows, columns)
 
 
-def koszul_degree(dim: int, order: int) -> int:
+def koszul_degree(dim: int, order: int, largest: int) -> int:
     """Return the degree of the exterior power in the Koszul flattening to use, or 0 where there is none.
 
-    (dim - 1) / 2 is best; less where the matrix would be too large.
+    The largest, or less where the matrix would be too large: (dim - 1) / 2 is best for bounds, and dim / 2
+    for the zeros of the kernel.
     """
     if order < 3 or order % 2 == 0 or dim < 3:
         return 0
     size = n_monomials(dim, order // 2) ** 2
-    degrees = range((dim - 1) // 2, 0, -1)
+    degrees = range(largest, 0, -1)
     return next((a for a in degrees if size * comb(dim, a) * comb(dim, a + 1) <= TUNING.koszul_entries), 0)
 
 
@@ -126,6 +128,45 @@ def koszul_flattening(dim: int, order: int, exterior_degree: int) -> Flattening:
     )
 
 
+def koszul_image(tensor: SymmetricTensor, exterior_degree: int) -> tuple[Array, int]:
+    """Return what vanishes on the forms that the kernel of the Koszul flattening gives, and a rank.
+
+    An element of the kernel is a form w of degree k with exterior values, for which v and w(v) have the
+    exterior product zero at the points v of a decomposition into as many terms as the rank allows
+    [landsberg2013]. The entries of the product are forms of degree k + 1.
+
+    Parameters
+    ----------
+    tensor : SymmetricTensor
+        Of odd order 2k + 1.
+    exterior_degree : int
+
+    Returns
+    -------
+    image : ndarray, shape (n_monomials(dim, k + 1), n)
+        An orthonormal basis in weighted coordinates.
+    rank : int
+        The least number of terms that the flattening allows.
+    """
+    dim, half = tensor.dim, tensor.order // 2
+    flattening = koszul_flattening(dim, tensor.order, exterior_degree)
+    _, values, right = np.linalg.svd(flattening.matrix(tensor.coefficients))
+    n_bound = numerical_rank(values)
+    kernel = right[n_bound:].conj().reshape(-1, comb(dim, exterior_degree), n_monomials(dim, half))
+    kernel = kernel * np.sqrt(multinomials(dim, half))
+    places = product_positions(dim, half, 1)
+    subsets = list(combinations(range(dim), exterior_degree))
+    forms = []
+    for subset in combinations(range(dim), exterior_degree + 1):
+        entry = np.zeros((len(kernel), n_monomials(dim, half + 1)), dtype=right.dtype)
+        for place, variable in enumerate(subset):
+            rest = subsets.index(subset[:place] + subset[place + 1 :])
+            entry[:, places[:, variable]] += (-1) ** place * kernel[:, rest]
+        forms.append(entry)
+    equations = np.concatenate(forms) / np.sqrt(multinomials(dim, half + 1))
+    return solutions(equations), -(-n_bound // flattening.power_rank)
+
+
 def flattenings(dim: int, order: int, max_work: float) -> list[Flattening]:
     """Return the Hankel matrices of all row degrees, and the Koszul flattening, but for those too large.
 
@@ -144,7 +185,7 @@ def flattenings(dim: int, order: int, max_work: float) -> list[Flattening]:
         n_rows, n_columns = n_monomials(dim, degree), n_monomials(dim, order - degree)
         if n_rows * n_columns * min(n_rows, n_columns) <= max_work:
             found.append(hankel_flattening(dim, order, degree))
-    exterior_degree = koszul_degree(dim, order)
+    exterior_degree = koszul_degree(dim, order, (dim - 1) // 2)
     if exterior_degree:
         found.append(koszul_flattening(dim, order, exterior_degree))
     return [flattening for flattening in found if flattening.work <= max_work]

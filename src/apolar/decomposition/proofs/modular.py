@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.decomposition.exact.arithmetic import PRIME, flint, to_fmpq
+from apolar.decomposition.exact.arithmetic import flint, to_fmpq
+from apolar.decomposition.ranks import PRIME
 from apolar.tensor.monomials import monomial_variables
 
 

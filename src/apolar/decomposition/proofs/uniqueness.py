@@ -25,10 +25,10 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.decomposition.exact.arithmetic import PRIME, load_flint
+from apolar.decomposition.exact.arithmetic import load_flint
 from apolar.decomposition.proofs import modular
 from apolar.decomposition.proofs.flattenings import Flattening, flattenings
-from apolar.decomposition.ranks import generic_rank
+from apolar.decomposition.ranks import PRIME, generic_rank
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import n_monomials
 from apolar.tensor.monomials import exponents, power_derivatives, product_positions

@@ -1,0 +1,294 @@
+"""Generalised additive decompositions: powers of linear forms times other forms, at multiple points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from scipy.linalg import schur
+from scipy.sparse.csgraph import connected_components
+
+from apolar._core.arrays import Array, IndexArray, frozen, unit_rows
+from apolar._core.checks import random_generator
+from apolar.decomposition.pencil import image_of_zeros, pencil_slices
+from apolar.decomposition.ranks import HankelSVD, coprime_points
+from apolar.decomposition.tuning import TUNING
+from apolar.tensor import SymmetricTensor, as_tensor, n_monomials
+
+
+@dataclass(frozen=True, eq=False)
+class GeneralizedDecomposition:
+    """A form as a sum of powers of linear forms times other forms, T = sum_i (xi_i . x)^(d - k_i) q_i.
+
+    Terms of degree ``k_i = 1`` with q_i a multiple of the linear form are those of a Waring decomposition.
+    Others belong to a multiple point: x^2 y is a limit of sums of two cubes whose points meet there.
+
+    Attributes
+    ----------
+    points : ndarray, shape (n_points, dim)
+        Of unit norm, real or complex: those of highest length first.
+    forms : tuple of SymmetricTensor
+        The q_i, of degree 1 or higher.
+    lengths : tuple of int
+        Of the part of the scheme at each point: one for a simple point.
+    order : int
+    residual : float
+        ``|T - sum| / |T|`` in the apolar norm.
+    """
+
+    points: Array
+    forms: tuple[SymmetricTensor, ...]
+    lengths: tuple[int, ...]
+    order: int
+    residual: float
+
+    @property
+    def cactus_rank(self) -> int:
+        """The length of the scheme.
+
+        It is the rank of a Hankel matrix of the form, so that no scheme of a smaller length has the form.
+        """
+        return sum(self.lengths)
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether all points are simple: the terms are powers, and the cactus rank is the rank."""
+        return max(self.lengths, default=1) == 1
+
+    def terms(self) -> tuple[SymmetricTensor, ...]:
+        """Return the terms, as forms of the order of the tensor."""
+        return tuple(
+            _times_power(form, point, self.order) for point, form in zip(self.points, self.forms, strict=True)
+        )
+
+    def to_tensor(self) -> SymmetricTensor:
+        """Return the sum of the terms."""
+        return reduce(add, self.terms())
+
+    def to_string(self, variables: Sequence[str] | None = None, *, precision: int = 6) -> str:
+        """Return the sum as a string, such as ``(x + y)^2*(x - z)``."""
+        parts = []
+        for point, form in zip(self.points, self.forms, strict=True):
+            # The largest coefficient of the linear form is one.
+            largest = point[np.argmax(np.abs(point) > (1 - 1e-9) * np.abs(point).max())]
+            power = self.order - form.order
+            scaled = _without_rounding(form * largest**power)
+            linear = _without_rounding(SymmetricTensor(1, len(point), point / largest))
+            words = [f"({tensor.to_string(variables, precision=precision)})" for tensor in (linear, scaled)]
+            exponent = f"^{power}" if power > 1 else ""
+            parts.append(f"{words[0]}{exponent}*{words[1]}" if power else words[1])
+        return " + ".join(parts)
+
+    def __repr__(self) -> str:
+        return (
+            f"GeneralizedDecomposition(cactus_rank={self.cactus_rank}, lengths={self.lengths}, "
+            f"order={self.order}, residual={self.residual:.3g})"
+        )
+
+
+def _without_rounding(tensor: SymmetricTensor) -> SymmetricTensor:
+    """Return a form without coefficients that are rounding of the largest."""
+    sizes = np.abs(tensor.coefficients)
+    kept = np.where(sizes > TUNING.exact_residual * sizes.max(initial=0.0), tensor.coefficients, 0)
+    return SymmetricTensor(tensor.order, tensor.dim, kept).real_if_close(1e-9)
+
+
+def _times_power(form: SymmetricTensor, point: Array, order: int) -> SymmetricTensor:
+    """Return a form times the power of a linear form that makes it one of an order."""
+    power = order - form.order
+    return form if power == 0 else SymmetricTensor.from_waring([1.0], point[None], power) * form
+
+
+def gad(tensor: Any, *, random_state: Any = None) -> GeneralizedDecomposition:
+    """Return the generalised additive decomposition of a form, with its cactus rank.
+
+    Where the kernel of a Hankel matrix has finitely many common zeros, they are the points of the smallest
+    scheme that has the form, with multiplicity [iarrobino1999] [bernardi2014]. Points come from joint Schur
+    forms of the multiplication matrices, their forms from linear least squares.
+
+    Parameters
+    ----------
+    tensor : SymmetricTensor
+        Or what makes one, as for `decompose`. Of order at least 3.
+    random_state : int, Generator or None, default=None
+        Of the combination of variables that tells points apart.
+
+    Returns
+    -------
+    decomposition : GeneralizedDecomposition
+
+    Raises
+    ------
+    ValueError
+        If the Hankel matrices do not determine the scheme: their kernel is empty, or vanishes on a curve.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> G = apolar.gad("x^2*y + z^3")
+    >>> G.lengths, G.cactus_rank, apolar.decompose("x^2*y + z^3").rank
+    ((2, 1), 3, 4)
+    >>> print(apolar.gad("(x + y)^3*(x - z) + (y + 2*z)^4").to_string())
+    (x + y)^3*(x - z) + (0.5*y + z)^3*(8*y + 16*z)
+    """
+    given = as_tensor(tensor).real_if_close(1e-15)
+    if given.order < 3 or given.dim < 2 or not np.any(given.coefficients):
+        raise ValueError(
+            "gad takes forms of order 3 or more, not zero, in two variables or more: use decompose here."
+        )
+    unit = np.abs(given.coefficients).max()
+    form = SymmetricTensor(given.order, given.dim, given.coefficients / unit)
+    found = local_forms(form, HankelSVD(form, form.order - form.order // 2), random_generator(random_state))
+    if found is None:
+        raise ValueError(
+            "The Hankel matrices of this form do not determine a scheme: their kernel is empty, or vanishes "
+            "on a curve, so that there may be infinitely many. Use decompose for a sum of powers."
+        )
+    longest_first = np.argsort(-np.array(found.lengths), kind="stable")
+    return GeneralizedDecomposition(
+        frozen(found.points[longest_first]),
+        tuple(found.forms[i] * float(unit) for i in longest_first),
+        tuple(found.lengths[i] for i in longest_first),
+        form.order,
+        found.residual,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class LocalForms:
+    """Points and forms q_i with T = sum_i (xi_i . x)^(d - k_i) q_i, as in `GeneralizedDecomposition`."""
+
+    points: Array
+    forms: list[SymmetricTensor]
+    lengths: list[int]
+    residual: float
+
+
+def local_forms(
+    tensor: SymmetricTensor, flattening: HankelSVD, rng: np.random.Generator
+) -> LocalForms | None:
+    """Return the terms at the zeros of the kernel of a Hankel matrix, or None where these do not give any."""
+    left, dim = flattening.left, tensor.dim
+    if left.shape[1] == len(left):
+        return None
+    try:
+        image, degree = image_of_zeros(left, dim, flattening.row_degree, left.shape[1])
+        slices = pencil_slices(image, dim, degree)
+        multiplications = np.linalg.solve(np.tensordot(rng.standard_normal(dim), slices, 1)[None], slices)
+    except np.linalg.LinAlgError:
+        return None
+    separating = np.tensordot(rng.standard_normal(dim), multiplications, 1)
+    values = np.linalg.eigvals(separating)
+    distances = np.abs(values[:, None] - values) / np.abs(values).max()
+    # Rounding spreads a zero of multiplicity n by its n-th root.
+    for spread in TUNING.spreads:
+        cluster_of = connected_components(distances <= spread, directed=False)[1]
+        located = _points_of_clusters(multiplications, separating, values, cluster_of)
+        if located is None:
+            continue
+        points, degrees = located
+        if not tensor.is_complex and np.abs(points.imag).max() < TUNING.exact_residual:
+            points = points.real
+        points, forms, residual = _fit_forms(tensor, points, degrees)
+        lengths = [_length(form, point, tensor.order) for form, point in zip(forms, points, strict=True)]
+        # A multiple point that is split in several has a larger scheme, and large terms that cancel.
+        if residual <= TUNING.exact_residual and sum(lengths) == left.shape[1]:
+            return LocalForms(points, forms, lengths, residual)
+    return None
+
+
+def _length(form: SymmetricTensor, point: Array, order: int) -> int:
+    """Return the length of the scheme of one term: the rank of its Hankel matrix."""
+    return HankelSVD(_times_power(form, point, order), order - order // 2).left.shape[1]
+
+
+def _points_of_clusters(
+    multiplications: Array, separating: Array, values: Array, cluster_of: IndexArray
+) -> tuple[Array, list[int]] | None:
+    """Return the mean joint eigenvalue of each cluster as a point, and the degree of what is at it.
+
+    None where rounding moves eigenvalues from one cluster to another: they are one.
+    """
+    points, degrees = [], []
+    for k in range(cluster_of.max() + 1):
+
+        def is_in(value: complex, k: int = k) -> bool:
+            return bool(cluster_of[np.argmin(np.abs(values - value))] == k)
+
+        _, vectors, size = schur(separating, output="complex", sort=is_in)
+        if size != np.count_nonzero(cluster_of == k):
+            return None
+        basis = vectors[:, :size]
+        restricted = basis.conj().T @ multiplications @ basis
+        point = restricted.trace(axis1=1, axis2=2) / size
+        # The largest coordinate is turned to the positive axis.
+        largest = point[np.argmax(np.abs(point))]
+        points.append(point * np.conj(largest) / np.abs(largest))
+        nilpotent = basis.conj().T @ separating @ basis - np.mean(values[cluster_of == k]) * np.eye(size)
+        power, degree = nilpotent, 0
+        while degree < size - 1 and np.linalg.norm(power) > TUNING.nearly_exact * np.abs(values).max() ** (
+            degree + 1
+        ):
+            power, degree = power @ nilpotent, degree + 1
+        degrees.append(max(degree, 1))
+    return unit_rows(np.array(points)), degrees
+
+
+def _fit_forms(
+    tensor: SymmetricTensor, points: Array, degrees: list[int]
+) -> tuple[Array, list[SymmetricTensor], float]:
+    """Return the points that are needed, with forms of some degrees that fit best, and the residual."""
+    roots, columns = np.sqrt(tensor.multinomials), []
+    for point, degree in zip(points, degrees, strict=True):
+        for unit in np.eye(n_monomials(tensor.dim, degree)):
+            monomial = SymmetricTensor(degree, tensor.dim, unit)
+            columns.append(roots * _times_power(monomial, point, tensor.order).coefficients)
+    matrix, target = np.array(columns).T, roots * tensor.coefficients
+    solution = np.linalg.lstsq(matrix, target, rcond=TUNING.exact_residual)[0]
+    residual = float(np.linalg.norm(matrix @ solution - target) / np.linalg.norm(target))
+    sizes = [n_monomials(tensor.dim, degree) for degree in degrees]
+    parts = np.split(solution, np.cumsum(sizes)[:-1])
+    largest = np.abs(solution).max()
+    kept = [i for i, part in enumerate(parts) if np.abs(part).max() > TUNING.exact_residual * largest]
+    forms = [SymmetricTensor(degrees[i], tensor.dim, parts[i]) for i in kept]
+    return points[kept], forms, residual
+
+
+def points_of_monomials(
+    tensor: SymmetricTensor, flattening: HankelSVD, allow_complex: bool, rng: np.random.Generator
+) -> Array | None:
+    """Return the points of a least decomposition of a form that is a sum of monomials in other variables.
+
+    That is one whose points are simple or double: its terms are l^(d - 1) m and l^d. If all these linear
+    forms are independent, the form is a sum of coprime monomials in them: see `coprime_points`.
+
+    Parameters
+    ----------
+    tensor : SymmetricTensor
+    flattening : HankelSVD
+    allow_complex : bool
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    points : ndarray, shape (rank, dim), or None
+    """
+    found = local_forms(tensor, flattening, rng)
+    if found is None or max(found.lengths) > 2 or any(form.order > 1 for form in found.forms):
+        return None
+    points = found.points
+    seconds = {i: form.coefficients for i, form in enumerate(found.forms) if found.lengths[i] == 2}
+    variables = unit_rows(np.concatenate([points, np.array(list(seconds.values())).reshape(-1, tensor.dim)]))
+    if np.linalg.matrix_rank(variables, tol=TUNING.promising) < len(variables):
+        return None
+    exponents = np.zeros((len(points), len(variables)), dtype=int)
+    exponents[range(len(points)), range(len(points))] = tensor.order
+    for place, i in enumerate(seconds):
+        exponents[i, i], exponents[i, len(points) + place] = tensor.order - 1, 1
+    monomials = SymmetricTensor.from_polynomial({tuple(map(int, row)): 1 for row in exponents})
+    own = coprime_points(monomials, allow_complex)
+    return None if own is None else unit_rows(own @ variables)
