@@ -252,7 +252,7 @@ def parts(records: list[dict[str, Any]]) -> list[str]:
     studied = cases(records)
     seeds = sorted({record["seed"] for record in records})
     setting = (
-        f"Full covariances, as many components as classes, {len(seeds)} seeds. Table (rows x columns, "
+        f"Full covariances, one component per class, {len(seeds)} seeds. Table (rows x columns, "
         "classes), as it is or with columns of mean 0 and deviation 1; digits are the pixels that vary, "
         "digits-20 their first principal components; the bank notes are drawn from published means and "
         f"covariances. Held-out: mean log-likelihood per row by {N_FOLDS}-fold cross-validation, another "
@@ -269,7 +269,7 @@ def parts(records: list[dict[str, Any]]) -> list[str]:
 
     sections = [
         setting,
-        "## Summary\n\nOf the default fit, over tables in each scaling; two are compared on the folds that "
+        "## Summary\n\nThe default fit, over tables in each scaling; two fits are compared on the folds that "
         f"both could fit, and differences up to {TIE} are ties.\n\n" + summary(studied),
         measure("Adjusted Rand index with the classes, mean of the seeds", lambda c, f: number(c.ari(f))),
         measure("Held-out log-likelihood per row", held_out),

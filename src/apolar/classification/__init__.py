@@ -39,8 +39,8 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
     account. By default, what describes the classes is chosen by the rows: parts of them are left out in turn,
     and what predicts their classes best is fitted to all rows. The simplest choice is linear discriminant
     analysis, with a common covariance that is shrunk towards its diagonal; one Gaussian for each class, or a
-    mixture, is chosen only where it predicts better by more than a standard error. So few rows are enough.
-    `message_` says what was chosen and why.
+    mixture, is chosen only where it predicts better by more than a standard error. A few rows are therefore
+    enough. `message_` says what was chosen and why.
 
     What is given is not chosen. With one component and full covariances this is quadratic discriminant
     analysis, with "diag" Gaussian naive Bayes. With `shared=True` each class is one Gaussian, and the family

@@ -141,7 +141,7 @@ def main(verbose: bool) -> None:
 def reproduce(
     names: tuple[str, ...], output: Path | None, simulations: int, repeats: int, seed: int, jobs: int | None
 ) -> None:
-    """Make tables and figures of the paper, its printed values beside ours.
+    """Make tables and figures of the paper, its printed values next to ours.
 
     NAME is table1, table2, table5 ... table10 (the labels of the paper's
     source; in print Tables 1, 3, 2, 4, 5-8), figure1, figure2, figure3, a name

@@ -219,7 +219,7 @@ def _without_comments(text: str) -> str:
 
 def _from_number(value: Any) -> float | int | Fraction:
     """Return a number, or a string such as "1/3" or "0.1" as a fraction."""
-    if isinstance(value, str) and "e" not in value.lower():  # the fraction of 1e999999 has as many digits
+    if isinstance(value, str) and "e" not in value.lower():  # the fraction of 1e999999 has a million digits
         return Fraction(value)
     return value if isinstance(value, int) else float(value)
 

@@ -25,7 +25,7 @@ ALONE = "alone"
 class NameOf(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2
     """A name in a table of the library, such as that of the covariance families.
 
-    The table is loaded when a name is to be checked: `--help` must not wait for NumPy.
+    The table is loaded when a name is checked: `--help` must not wait for NumPy.
 
     Parameters
     ----------

@@ -321,7 +321,7 @@ def _print(
 
 
 def _advice(has_numbers: bool, has_families: bool) -> str:
-    """Return what to try with a sketch whose moments contradict the mixture, but for what was tried."""
+    """Return what to try with a sketch whose moments contradict the mixture, except what was tried."""
     if not has_numbers:
         return "try -k auto"
     if has_families:

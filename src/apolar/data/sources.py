@@ -230,7 +230,7 @@ class MappedFileRows(ArrayRows):
     """The rows of an array that is mapped from a file; pages that have been read are released.
 
     The operating system may keep them in its page cache, but they do not count as memory of this process.
-    `in_memory` is False, so that nothing that grows with the number of rows is stored beside them.
+    `in_memory` is False, so that nothing that grows with the number of rows is stored besides them.
 
     Parameters
     ----------

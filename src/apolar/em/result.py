@@ -124,7 +124,7 @@ class Fit:
 
 
 def _is_below(rows: Array, others: Array, n_errors: float) -> bool:
-    """Return whether a sum over rows is below another one, by more than so many standard errors."""
+    """Return whether a sum over rows is below another one, by more than this many standard errors."""
     gaps = others - rows
     return float(gaps.sum()) > n_errors * float(np.sqrt(len(gaps)) * gaps.std())
 

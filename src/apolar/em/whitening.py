@@ -250,8 +250,8 @@ def check_scale(scale: RowMoments, names: tuple[str, ...] | None, measurement: f
         )
     if measurement > MAX_MEASUREMENT * float(units.min()) ** 2:
         raise ValueError(
-            f"reg_covar={measurement:.3g} is more than {MAX_MEASUREMENT:.0e} times the variance of a column: "
-            "beside it the column is nothing. Give a smaller one, or None."
+            f"reg_covar={measurement:.3g} is more than {MAX_MEASUREMENT:.0e} times the variance of a column, "
+            "which would then not count at all. Give a smaller one, or None."
         )
 
 

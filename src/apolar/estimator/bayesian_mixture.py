@@ -55,7 +55,7 @@ class VariationalState(FittedState):
 
     @property
     def log_factors(self) -> Array:
-        """What the expected log-densities have beside those of the mixture of the means."""
+        """What the expected log-densities add to those of the mixture of the means."""
         weights = np.log(np.maximum(self.parameters.weights, MIN_WEIGHT))
         shifts = log_density_shifts(self.mean_precision, self.degrees_of_freedom, self.parameters.n_features)
         return np.asarray(expected_log_weights(self.weight_concentration) - weights + shifts)
@@ -89,7 +89,7 @@ class VariationalState(FittedState):
 
     @staticmethod
     def stored_shapes(kind: Family, n_components: int, n_features: int) -> dict[str, tuple[int, ...]]:
-        """Return the fields that files hold beside those of a mixture, and their shapes."""
+        """Return the fields that files hold besides those of a mixture, and their shapes."""
         of_weights, one = (n_components,), (n_features,) * kind.n_axes
         return {
             "weight_concentration": of_weights,

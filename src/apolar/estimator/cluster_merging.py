@@ -199,7 +199,7 @@ class Combination(Displayed):
         shares = self.predict_proba(X)
         xp = namespace(shares)
         labels = xp.argmax(shares, axis=1)
-        # What is missing to one is the probability of noise: nothing, but for rounding, without noise.
+        # What is missing to one is the probability of noise: nothing, except rounding, without noise.
         is_noise = 1 - xp.sum(shares, axis=1) > xp.max(shares, axis=1)
         return xp.where(is_noise, NOISE_LABEL, labels)
 
@@ -283,7 +283,7 @@ def _merge_steps(posteriors: Array) -> tuple[tuple[tuple[Group, Group], ...], Ar
         add((k,), np.ascontiguousarray(column))
     entropies, merges = [-sum(negative[group] for group in sorted(shares))], []
     while len(shares) > 1:
-        # Of pairs with equal gains, such as those that have no row in common, the first.
+        # The first of pairs with equal gains, such as those that have no row in common.
         a, b = max(gains, key=lambda pair: (gains[pair], -pair[0][0], -pair[1][0]))
         merges.append((a, b))
         gains = {pair: gain for pair, gain in gains.items() if a not in pair and b not in pair}

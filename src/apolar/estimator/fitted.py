@@ -166,7 +166,7 @@ class FittedState:
 
     @staticmethod
     def stored_shapes(kind: Family, n_components: int, n_features: int) -> dict[str, tuple[int, ...]]:  # noqa: ARG004
-        """Return the fields that files hold beside those of a mixture, and their shapes."""
+        """Return the fields that files hold besides those of a mixture, and their shapes."""
         return {}
 
     @property

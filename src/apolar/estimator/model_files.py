@@ -185,7 +185,7 @@ def model_from_json(cls: type[Model], text: str) -> Model:
     try:
         content = json.loads(text, parse_constant=_refuse_constant)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"The text is not {WHAT}: it is no JSON ({error}).") from error
+        raise ValueError(f"The text is not {WHAT}: it is not JSON ({error}).") from error
     if not isinstance(content, dict) or content.pop("format", None) != MODEL_FORMAT:
         raise ValueError(f"The text is not {WHAT}: it does not say so. Pass what to_json returned.")
     version = content.pop("version", None)

@@ -1,4 +1,4 @@
-"""What a fit says in words: the summary of the mixture, and warnings."""
+"""What a fit tells the user: the summary of the mixture, and warnings."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ class Family(Covariances):
         return self if self.dof is None else replace(self, dof=None)
 
     def with_axes(self, n_axes: int) -> Family:
-        """Return the family of the same sharing whose covariances have at most so many axes.
+        """Return the family of the same sharing whose covariances have at most this many axes.
 
         Without the others, covariances are diagonal, or spherical. Itself if it has no more axes.
         """

@@ -52,7 +52,7 @@ class MomentMixture(Parameters):
     covariance_type : str, default="spherical"
     status : MixtureStatus
     projected : tuple of str
-        What was changed to make the mixture valid, in words.
+        What was changed to make the mixture valid, as text.
     spectrum : ndarray
         Eigenvalues of the covariance of the rows, largest first, where they were computed.
     agreement : MomentFit or None
@@ -108,7 +108,7 @@ class MomentMixture(Parameters):
         """The probability of moments that fit as badly, or worse, if the rows come from such a mixture.
 
         By the J statistic [hansen1982]: the squared residuals of the moments, in units of their sampling
-        errors, are chi-squared with as many degrees of freedom as there are more moments than parameters. A
+        errors, are chi-squared with one degree of freedom for each moment beyond the number of parameters. A
         small value says that the family or the number of components is wrong. NaN if there are no more
         moments than parameters, or too many to compare, and for spherical components of rows.
         """
@@ -116,7 +116,7 @@ class MomentMixture(Parameters):
 
     @property
     def message(self) -> str:
-        """What happened and what to do, in words."""
+        """What happened and what to do."""
         return self.status.value
 
     @property

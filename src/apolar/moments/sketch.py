@@ -53,7 +53,7 @@ class MomentSketch:
         family needs. The sketch holds about m^order / order! numbers for m
         columns. Only sketches of the same order can be added.
     covariance_type : {"spherical", "diag", "tied", "full"}, default="spherical"
-        The family that is to be fitted: three powers suffice for spherical
+        The family to fit: three powers suffice for spherical
         and diagonal covariances, and four for tied ones; components with
         covariances of their own, or more of them than columns, need four
         powers or more.

@@ -177,7 +177,7 @@ class PowerSums:
     ----------
     centre : DeviceCopies, shape (n_features,)
     second : {"full", "diag"} or None
-        Which second powers to sum; None leaves out the first half. Of sparse rows of many columns they are
+        Which second powers to sum; None leaves out the first half. For sparse rows of many columns they are
         those about zero, which has to be the centre.
     order : int, default=2
         The highest power; 2 leaves out the second half.

@@ -103,7 +103,7 @@ def scatter_matrix(
         The names of the classes, in sorted order of the labels, or by label.
     title : str, optional
     max_points : int, default=2000
-        The most points in a panel. Of more rows some are chosen at random, among them at least 50 of each
+        The most points in a panel. From more rows, some are chosen at random, among them at least 50 of each
         cluster, or all that it has.
     figure : matplotlib Figure or SubFigure, optional
         What to draw into, with the constrained layout; a new figure of pyplot by default, of about 1.9 inches
@@ -314,9 +314,9 @@ def uncertainty(
     feature_names : list of str, optional
         The names of all columns of X; by default those of the dataframe.
     class_names : list or dict of names, optional
-        Of the true clusters, or of the found ones where there are no `labels`, as in `scatter_matrix`.
+        Names of the true clusters, or of the found ones where there are no `labels`, as in `scatter_matrix`.
     max_points : int, default=2000
-        The most points. Of more rows, the most uncertain ones are kept, as half of the points at most, and
+        The most points. From more rows, the most uncertain ones are kept, as half of the points at most, and
         others are chosen at random.
     random_state : int, Generator or None, default=0
         Which rows are left out.
@@ -416,7 +416,7 @@ def _plane(
     if is_pca and table.shape[1] > 1:
         spread, axes = np.linalg.eigh(mixture.covariance)
         axes, fractions = axes[:, :-3:-1], spread[:-3:-1] / spread.sum()
-        # Of the two directions of an axis, that in which its largest entry is positive.
+        # The direction of an axis in which its largest entry is positive.
         axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(2)])
         values = (table.numbers(list(range(table.shape[1]))) - mixture.mean) @ axes
         first, second = (

@@ -73,7 +73,7 @@ class KnownClasses:
 
 
 def compare_classes(labels: Any, predicted: Array, n_components: int) -> KnownClasses:
-    """Return known classes, compared with the clusters of the same rows; a missing label is no class."""
+    """Return known classes, compared with the clusters of the same rows; a missing label is not a class."""
     strings = np.asarray(labels).astype(str)
     known = np.array([not is_missing(string) for string in strings.tolist()])
     if not known.any():
@@ -324,7 +324,7 @@ def describe(
     likelihood = analysis.likelihood
     reason = "They belong to the rows that the mixture was fitted to, and these are others."
     errors: dict[str, Any] = {"no_errors": reason}
-    # Rows are those of the fit if they are as many, and as likely.
+    # Rows are those of the fit if their number and likelihood are the same.
     mean = likelihood.log_likelihood / likelihood.n_samples
     is_same = abs(mean - model.lower_bound_) <= LIMITS.same_likelihood * max(1.0, abs(mean))
     if is_same and likelihood.n_samples == model.n_samples_seen_:

@@ -21,7 +21,7 @@ from apolar.reports.scoring import nameless
 def doubtful_rows(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict[str, Any]]:
     """Return the rows that are most in doubt, the first ones first.
 
-    Of each the number of its `row`, its two most probable clusters from 0 (-1 is noise), and how probable
+    For each: the number of its `row`, its two most probable clusters from 0 (-1 is noise), and how probable
     they are.
     """
     order = np.argsort(-analysis.uncertainty, kind="stable")
@@ -49,8 +49,8 @@ def outlying_rows(
 ) -> list[dict[str, Any]]:
     """Return the outliers, or the rows of noise, that are farthest away in a column, the farthest first.
 
-    Of each the number of its `row`, the nearest cluster from 0, the `column` that says most, the value there,
-    and how far that is from the mean of the cluster, in its `deviations`, with a sign.
+    For each: the number of its `row`, the nearest cluster from 0, the `column` that says most, the value
+    there, and how far that is from the mean of the cluster, in its `deviations`, with a sign.
     """
     positions = np.flatnonzero(analysis.predicted == NOISE_LABEL if of_noise else analysis.is_outlying)
     if not len(positions):

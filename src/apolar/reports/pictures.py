@@ -31,7 +31,7 @@ PANEL, GAP, TEXT = (259.0, 194.0), 5.0, 8.0
 LARGE = (315.0, 225.0)
 ELLIPSE: Look = {"marker": "", "linewidth": 1.4}
 GLANCE = "The clusters at a glance"
-# Of a swatch, in units of its own, and the part of it that the mark fills.
+# The side of a swatch, in units of its own, and the part of it that the mark fills.
 SWATCH, FILLED = 12.0, 9.0
 
 LIGHT = {

@@ -33,7 +33,7 @@ def spread_name(analysis: Analysis) -> str:
 
 
 def plain_headline(analysis: Analysis) -> str:
-    """Return the result in words for readers who know no statistics: how many, how large, how clear."""
+    """Return the result for readers who know no statistics: how many, how large, how clear."""
     counts, n_rows = analysis.counts.tolist(), analysis.n_rows
     text = f"{count_noun(len(counts), 'cluster')} in {n_rows:,} rows"
     if 1 < len(counts) <= LIMITS.listed_counts:
@@ -78,7 +78,7 @@ def findings(analysis: Analysis, notes: Iterable[str] = ()) -> list[Finding]:
     ----------
     analysis : Analysis
     notes : iterable of str
-        What else is to be noted, such as what was done to the table.
+        What else to note, such as what was done to the table.
     """
     found = [_of_the_fit(analysis), *(Finding("problem", message) for message in analysis.warnings)]
     small = small_clusters(analysis)
@@ -267,7 +267,7 @@ def choice(analysis: Analysis, *, is_fitted_before: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Step:
-    """What to do next, in words, and the command or the lines of Python that do it."""
+    """What to do next, and the command or the lines of Python that do it."""
 
     text: str
     command: str = ""

@@ -94,8 +94,8 @@ def select(
     verbose : int, default=0
         Whether to print one line per candidate.
     callback : callable, optional
-        Called as the work goes on with what is done, in words, how many candidates are done with it, and
-        how many are to be.
+        Called as the work goes on with what is being done, how many candidates are finished, and of how
+        many.
     distribution : {"gaussian", "t"} or both, default="gaussian"
         The components: Gaussian ones, or with long tails, as of `StudentMixture`. ("gaussian", "t") compares
         both.

@@ -251,7 +251,7 @@ def mclustBootstrapLRT(  # noqa: N802
 ) -> BootstrapLRT:
     """Test one component against two, two against three and so on, until one more is no better.
 
-    The statistic is compared with those of tables of as many rows, drawn from the fit with fewer components:
+    The statistic is compared with those of tables of the same size, drawn from the fit with fewer components:
     its distribution is not known [mclachlan1987].
 
     Parameters

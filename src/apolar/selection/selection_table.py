@@ -1,4 +1,4 @@
-"""The result of a selection: a table of candidates, and the choice in words."""
+"""The result of a selection: a table of candidates, and the reason for the choice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apolar.scores import CRITERIA, criterion_title
 
 __all__ = ["Row", "Selection", "ranked_rows", "reason"]
 
-# In words, the evidence that a difference of the criterion of at least this size is [kass1995, section 3.2].
+# What to call the evidence of a difference of the criterion of at least this size [kass1995, section 3.2].
 EVIDENCE = (
     (10.0, "very strong evidence"),
     (6.0, "strong evidence"),
@@ -22,7 +22,7 @@ EVIDENCE = (
     (0.0, "weak evidence"),
 )
 
-# Of more candidates than this, only the best are printed.
+# With more candidates than this, only the best are printed.
 MAX_PRINTED = 40
 PRINTED_OF_MANY = 15
 
@@ -92,7 +92,7 @@ class Row:
 
     @property
     def named(self) -> str:
-        """The candidate in words."""
+        """The candidate as text, such as "3 full components"."""
         of_tails = "" if self.distribution == "gaussian" else f"{self.distribution} "
         plural = "s" * (self.n_components > 1)
         return f"{self.n_components} {self.covariance_type} {of_tails}component{plural}"
@@ -110,7 +110,7 @@ class Selection:
         All candidates, in the order they were asked for.
     criterion : {"bic", "aic", "icl", "evidence", "loo"}
     reason : str
-        What won, by how much, and what that means, in words.
+        What won, by how much, and what that means.
     models : mapping
         The fitted mixtures by (covariance_type, n_components), and with long tails by (covariance_type,
         n_components, "t"), without those that failed or were dropped.
@@ -199,7 +199,7 @@ def _is_same(row: Row, other: Row) -> bool:
 
 
 def reason(table: Sequence[Row], criterion: str, note: str = "") -> str:
-    """Return what won and by how much, in words.
+    """Return the sentence that says what won and by how much.
 
     Parameters
     ----------

@@ -234,7 +234,7 @@ def open_text(file: TableInput) -> Content:
         raise _ragged_row_error(
             file.name, line, cells, len(header), hint if top > first else "Correct the line."
         )
-    # Of a header that spans several lines, all are left out.
+    # All lines of a header that spans several are left out.
     n_skipped = (rows[1][0] if has_header else first) - 1
 
     def frames(positions: Sequence[int]) -> Iterator[tuple[pl.DataFrame, Sequence[int]]]:
@@ -298,7 +298,7 @@ def _split_by_polars(text: str, delimiter: str | None, width: int) -> pl.DataFra
         )
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return None
-    # Polars fills up short rows: there are as many delimiters as there should be, but for those in cells.
+    # Polars fills up short rows: the number of delimiters must be right, apart from those in cells.
     n_lines, n_delimiters = text.count("\n") + 1, text.count(separator)
     if has_quotes:
         n_delimiters -= sum(frame.select(pl.all().str.count_matches(separator, literal=True).sum()).row(0))
