@@ -267,7 +267,7 @@ def test_a_wrong_checksum_is_refused(path):
     changed.append({name: values for name, values in arrays.items() if name != "checksum"})
     for wrong in changed:
         np.savez(other, **wrong)
-        with pytest.raises(ValueError, match="checksum does not fit"):
+        with pytest.raises(ValueError, match="checksum does not match"):
             GaussianMixture.load(other)
 
 

@@ -47,7 +47,12 @@ REFUSED = {
         (scatter_matrix, X, {"max_points": 0}, "max_points must be at least 1"),
         (scatter_matrix, X, {"model": UNFITTED}, "not fitted: call model.fit"),
         (scatter_matrix, X, {"model": EXAMPLE}, "The model has 6 columns and X 4"),
-        (uncertainty, X, {"columns": [0, 1, 2]}, "columns are 3, and a plane has two: .*or pass 'pca'"),
+        (
+            uncertainty,
+            X,
+            {"columns": [0, 1, 2]},
+            "columns has 3 entries, and a plane has two axes: .*or pass 'pca'",
+        ),
         (uncertainty, X, {"labels": [0]}, "labels must have one entry for each of the 60 rows"),
         (uncertainty, np.ones((60, 3)), {}, "The model has 4 columns and X 3: pass the X of the fit"),
         (uncertainty, X, {"max_points": 0}, "max_points must be at least 1"),

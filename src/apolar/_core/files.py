@@ -180,7 +180,7 @@ def load_arrays(
         )
     if stored_checksum != _checksum(arrays):
         raise ValueError(
-            f"{path} is damaged: its checksum does not fit. Make the file again, or take a copy."
+            f"{path} is damaged: its checksum does not match. Make the file again, or take a copy."
         )
     missing = sorted(set(names) - set(arrays))
     if missing:

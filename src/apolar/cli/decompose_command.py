@@ -58,7 +58,7 @@ class FormCommand(click.Command):
 @click.option(
     "--constraint",
     type=click.Choice(["nonnegative", "orthogonal"]),
-    help="Only terms with points and weights of at least zero, or with orthonormal points.",
+    help="Require non-negative points and weights, or orthonormal points.",
 )
 @click.option("--no-refine", is_flag=True, help="Leave the terms as the method gives them.")
 @click.option("--exact", is_flag=True, help="Print the terms in rational or algebraic numbers, with a proof.")

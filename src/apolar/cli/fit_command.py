@@ -80,11 +80,11 @@ def fit(
     """Find clusters in a table: labels, model and report.
 
     DATA is a CSV, TSV, Parquet, Feather, NPY or XLSX file, several of them or
-    a folder, or - for standard input. Columns that are numbers are used, but
-    for those that cannot be clustered by: they are named. The results go to a
-    folder: labels.csv (row, cluster, its probability, outlier, the probability
-    of each cluster), model.npz (for `apolar predict`) and report.html. Clusters
-    are numbered from 1, the largest first.
+    a folder, or - for standard input. All numeric columns are used, except
+    constants, row numbers, codes and copies, which are named. The results go
+    to a folder: labels.csv (row, cluster, its probability, outlier, the
+    probability of each cluster), model.npz (for `apolar predict`) and
+    report.html. Clusters are numbered from 1, the largest first.
 
     \b
     Examples:

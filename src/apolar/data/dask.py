@@ -63,7 +63,7 @@ def from_dask(X: Any) -> DaskRows:
             "dask.array.from_delayed or dask.dataframe.from_delayed."
         )
     if X.ndim != 2:
-        raise ValueError("X must be a table, of two dimensions; got a series. Pass X.to_frame().")
+        raise ValueError("X must be a two-dimensional table; got a series. Pass X.to_frame().")
     if not len(X.columns):
         raise ValueError("X has no columns.")
     names = tuple(X.columns) if all(isinstance(name, str) for name in X.columns) else None
@@ -314,7 +314,7 @@ def _aligned_weights(sample_weight: Any, rows: Partitions) -> Any:
     """Return the weights as a Dask array in the partitions of the rows."""
     sample_weight = da.asarray(sample_weight)
     if sample_weight.ndim != 1:
-        raise ValueError("sample_weight must be of one dimension: an array or a series of Dask.")
+        raise ValueError("sample_weight must be one-dimensional: an array or a series of Dask.")
     is_known = _known_lengths(sample_weight) is not None
     if sample_weight.numblocks[0] == len(rows.parts) and not (is_known and rows.lengths is not None):
         # Each task checks that its weights have the length of its partition.

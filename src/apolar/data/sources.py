@@ -360,7 +360,7 @@ class ChunkRows(Rows):
             raise ValueError("Some chunks have weights and others have none: give all of them weights.")
         is_on_device = rows.device_template is not None
         if is_on_device != (first.device_template is not None) or rows.is_sparse != first.is_sparse:
-            raise TypeError(f"Chunk {index} is of another kind than the first: give all of them in one form.")
+            raise TypeError(f"Chunk {index} has another type than the first: give all chunks the same type.")
 
 
 def _open_chunk(chunk: Any, first_row: int = 0) -> Rows:

@@ -245,7 +245,7 @@ def check_scale(scale: RowMoments, names: tuple[str, ...] | None, measurement: f
         deviation = float(np.sqrt(scale.variances[column]))
         spread = f"a deviation of {deviation:.3g}" if deviation > 0 else "values too far from zero"
         raise ValueError(
-            f"Column {name} of X has {spread}: its squares leave the range of numbers. Divide the column by "
+            f"Column {name} of X has {spread}: its squares overflow or underflow. Divide the column by "
             "its scale first, or leave it out."
         )
     if measurement > MAX_MEASUREMENT * float(units.min()) ** 2:

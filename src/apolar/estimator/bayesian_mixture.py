@@ -267,7 +267,7 @@ covariance_prior_ : float or ndarray
                 f"BayesianGaussianMixture takes 'full', 'tied', 'diag' and 'spherical' covariances, not "
                 f"{family.name!r}: use GaussianMixture for those that share a part."
                 if family.shares_part
-                else "warm_start must be True or False: BayesianGaussianMixture starts from no file."
+                else "warm_start must be True or False: BayesianGaussianMixture cannot start from a file."
             )
         check_memory(family, int(self.n_components), rows.n_features)
         check_columns(self, rows.n_features)

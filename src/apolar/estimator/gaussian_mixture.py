@@ -478,8 +478,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         state, prior = FittedState.of(self), check_parameters(self)[1]
         if state.loo is None:
             raise ValueError(
-                "This mixture was not fitted to rows of which one could be left out: call fit(X) first, with "
-                "all rows."
+                "This mixture was not fitted to rows that can be left out one at a time: call fit(X) first, "
+                "with all rows."
             )
         if sample_weight is not None:
             # Rows of weight zero would not be answered for.

@@ -341,7 +341,7 @@ def _read_noise(arrays: dict[str, Array], m: int) -> NoiseBox | None:
     if not found:
         return None
     if len(found) < len(NOISE_ARRAYS):
-        raise ValueError(f"There is {found[0]} alone, of {' and '.join(NOISE_ARRAYS)}.")
+        raise ValueError(f"There is only {found[0]}; a noise box needs {' and '.join(NOISE_ARRAYS)}.")
     origin, edges = NOISE_ARRAYS
     shape = (m,) * arrays[edges].ndim or (m,)
     box = NoiseBox(stored_numbers(arrays, origin, (m,)), stored_numbers(arrays, edges, shape))

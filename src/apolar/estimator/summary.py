@@ -177,8 +177,8 @@ def tails_in_words(estimator: Any) -> list[str]:
     said = f"Tails: {low if low == high else f'{low} to {high}'} degrees of freedom. The fewer, the longer."
     if isinstance(estimator.dof, str):
         limits = (
-            (dof >= MAX_DOF, f"{MAX_DOF:g}, the most that is estimated: as good as Gaussian"),
-            (dof <= MIN_DOF, f"{MIN_DOF:g}, the least that is estimated: those of the Cauchy distribution"),
+            (dof >= MAX_DOF, f"{MAX_DOF:g}, the upper limit: practically Gaussian"),
+            (dof <= MIN_DOF, f"{MIN_DOF:g}, the lower limit: Cauchy distributions"),
         )
         for at_limit, words in limits:
             if at_limit.any():

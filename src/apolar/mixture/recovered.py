@@ -84,7 +84,7 @@ class MomentMixture(Parameters):
             raise ValueError("The parameters of a mixture are real.")
         positive = np.all(weights > 0) and np.all(kind.diagonals(covariances) > 0)
         if not (positive and abs(weights.sum() - 1) < 1e-6):
-            raise ValueError("A mixture has positive weights of sum one, and positive variances.")
+            raise ValueError("Weights must be positive and add up to one, and variances must be positive.")
         # The fields become read-only arrays; a frozen dataclass has no other way to normalise its arguments.
         for name, array in arrays.items():
             object.__setattr__(self, name, frozen(array))

@@ -179,11 +179,10 @@ class MomentSketch:
             )
         if self.order != other.order:
             raise ValueError(
-                f"The sketches are of order {self.order} and {other.order}: make them with one and the same "
-                "order."
+                f"The sketches are of order {self.order} and {other.order}: make them with the same order."
             )
         if not _same_frame(self.frame, other.frame):
-            raise ValueError("The sketches use different frames: make them with one and the same.")
+            raise ValueError("The sketches use different frames: make them with the same frame.")
         self._check_names(other.feature_names, "the other")
         names = self.feature_names or other.feature_names
         result = MomentSketch(self.n_features, frame=self.frame, feature_names=names, order=self.order)

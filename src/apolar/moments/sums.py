@@ -205,8 +205,8 @@ class PowerSums:
                 lambda chunk: self._by_extension(chunk.values, _weights_of(chunk), n_threads),
                 chunk_rows=rows.n_rows,
             )
-            # Where they are not finite, a value is looked for that is not: that of a row of weight zero is
-            # no error.
+            # Where they are not finite, a value is looked for that is not: that of a row of weight zero
+            # does not matter.
             if _are_finite(sums):
                 return sums
         of_checked, template = on_checked(self, **checks), rows.device_template

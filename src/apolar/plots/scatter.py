@@ -434,8 +434,8 @@ def _plane(
     positions, shown = chosen_columns(columns, table, feature_names)
     if len(positions) > 2:
         raise ValueError(
-            f"columns are {len(positions)}, and a plane has two: name one or two, or pass 'pca' or "
-            "'discriminant' for directions that are made of columns."
+            f"columns has {len(positions)} entries, and a plane has two axes: name one or two columns, or "
+            "pass 'pca' or 'discriminant' for directions that combine columns."
         )
     name, other = (*shown, "uncertainty")[:2]
     return table.numbers(positions), (name, other)

@@ -28,7 +28,7 @@ def headline(analysis: Analysis) -> str:
 
 
 def spread_name(analysis: Analysis) -> str:
-    """Return what the numbers after means are: of long tails, there may be no standard deviation."""
+    """Return what the numbers after means are: long tails may have no standard deviation."""
     return "standard deviation" if analysis.model.dof is None else "scale"
 
 
@@ -90,7 +90,7 @@ def findings(analysis: Analysis, notes: Iterable[str] = ()) -> list[Finding]:
     found += _of_rows(analysis)
     if is_at_most_tried(analysis) and not small:
         number = len(analysis.model.weights_)
-        found.append(Finding("note", f"{number} clusters are the most that were tried."))
+        found.append(Finding("note", f"No more than {number} clusters were tried."))
     found += [Finding("note", note) for note in (*summary.tails_in_words(analysis.model), *notes)]
     order = {"problem": 0, "note": 1, "good": 2}
     return sorted(found, key=lambda finding: order[finding.level])

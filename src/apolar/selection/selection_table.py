@@ -186,7 +186,7 @@ def _heads() -> tuple[str, ...]:
 
 
 def ranked_rows(table: Sequence[Row], criterion: str) -> list[Row]:
-    """Return the candidates that were fitted, the best first; of equal ones that with fewer parameters."""
+    """Return the candidates that were fitted, the best first; of equals, the one with fewer parameters."""
     fitted = [row for row in table if row.is_fitted]
     return sorted(fitted, key=lambda row: (getattr(row, criterion), row.n_parameters))
 

@@ -126,8 +126,7 @@ def _parse_exactly(text: str, variables: Sequence[str] | None) -> tuple[WrittenT
     terms = {key: _simplest(value) for key, value in _Parser(text, tokens, names).polynomial().items()}
     if variables is None and not {"i", "j"}.isdisjoint(occurring):
         raise ValueError(
-            "i and j are kept for the imaginary unit: write 1i for it, name the variable otherwise, "
-            "or list the variables."
+            "i and j mean the imaginary unit: write 1i for it, rename the variable, or list the variables."
         )
     if not names:
         raise ValueError(f"{shorten(text)!r} has no variable.")
