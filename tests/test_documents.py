@@ -82,6 +82,16 @@ def test_commands_print_what_the_page_shows(page, tmp_path, monkeypatch):
         assert doctest.OutputChecker().check_output(shown, result.output, flags), (command, result.output)
 
 
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.stem != "bibliography"], ids=lambda page: page.name
+)
+def test_pages_open_with_a_picture_or_code_and_have_an_executed_example(page):
+    text = page.read_text()
+    opening = "".join(text.splitlines(keepends=True)[:12])
+    assert re.search(r"^(```(python|r|bash|\n\$)?|!\[)", opening, flags=re.MULTILINE)
+    assert re.search(r"^>>> ", text, flags=re.MULTILINE) or console_examples(text)
+
+
 def test_the_readme_is_short():
     text = README.read_text()
     assert len(text.splitlines()) <= 120
