@@ -30,7 +30,7 @@ REFUSED = {
         (spectrum, np.full((5, 2), np.nan), {}, "NaN"),
         (spectrum, UNFITTED, {}, "not fitted: call model.fit"),
         (spectrum, EXAMPLE, {"n_components": 7}, "ask for at most 6"),
-        (scatter_matrix, np.zeros(5), {}, "two dimensions; got shape \\(5,\\).*Reshape"),
+        (scatter_matrix, np.zeros(5), {}, "two-dimensional table; got shape \\(5,\\).*Reshape"),
         (scatter_matrix, np.zeros((0, 3)), {}, "X has no rows"),
         (scatter_matrix, [[1.0, 2.0], [3.0]], {}, "ragged"),
         (scatter_matrix, np.full((60, 3), np.nan), {}, "NaN or infinity: remove or replace"),

@@ -117,7 +117,8 @@ def headline(
         text += f" in {round(n_rows):,} rows" if is_whole else f" in {n_rows:,.1f} rows"
     text += f" ({family(covariance_type).name} covariances{', long tails' if has_tails else ''})"
     if n_noise is not None and n_rows:
-        return f"{text}; {n_noise:,} rows ({n_noise / n_rows:.1%}) are noise."
+        rows = "1 row" if n_noise == 1 else f"{n_noise:,} rows"
+        return f"{text}; {rows} ({n_noise / n_rows:.1%}) {'is' if n_noise == 1 else 'are'} noise."
     if noise_share > 0:
         return f"{text}; about {noise_share:.1%} of the rows are noise."
     return f"{text}."

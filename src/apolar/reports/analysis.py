@@ -241,6 +241,7 @@ def analyse(
         warnings.simplefilter("ignore", ColumnWarning)  # the notes on the table say it
         if len(numbers) == 1 and isinstance(kinds, str):
             law = _LAWS[_tails_of(data, tails, numbers[0], kinds, seed, noise)]
+            caught.clear()  # of fits that were only compared
             fitted = law(numbers[0], covariance_type=kinds, random_state=seed, noise=noise).fit(data)
         else:
             laws = tuple(_LAWS) if tails == "auto" else (tails,)

@@ -218,7 +218,8 @@ def choose_rows(
         values = np.asarray(nameless(analysis.model).impute(values))
     is_apart = analysis.is_outlying | (analysis.predicted == NOISE_LABEL)
     inside = _inside(values, is_apart[positions])
-    n_outside = int(np.count_nonzero(~inside))
+    n_outside, is_noise = int(np.count_nonzero(~inside)), analysis.predicted[positions] == NOISE_LABEL
+    one, many = ("row of noise", "rows of noise") if np.all(is_noise[~inside]) else ("outlier", "outliers")
     positions, values = positions[inside], values[inside]
     order = np.argsort(-analysis.uncertainty[positions], kind="stable")
     doubtful = order[analysis.is_doubtful[positions[order]]]
@@ -229,7 +230,6 @@ def choose_rows(
     if len(kept) + n_outside < analysis.n_rows:
         remarks.append(f"Shown: {len(kept):,} of {analysis.n_rows:,} rows, small clusters thinned less.")
     if n_outside:
-        one, many = ("row of noise", "rows of noise") if analysis.has_noise else ("outlier", "outliers")
         which = f"1 {one} is" if n_outside == 1 else f"{n_outside:,} {many} are"
         remarks.append(f"{which} far outside the frame.")
     posteriors = posteriors_of(nameless(analysis.model), X[positions])

@@ -91,6 +91,11 @@ class Row:
         return self.failed is None and self.dropped is None
 
     @property
+    def form(self) -> str:
+        """The family, and "t" for long tails, such as "VEV, t"."""
+        return self.covariance_type if self.distribution == "gaussian" else f"{self.covariance_type}, t"
+
+    @property
     def named(self) -> str:
         """The candidate as text, such as "3 full components"."""
         of_tails = "" if self.distribution == "gaussian" else f"{self.distribution} "
@@ -167,8 +172,7 @@ class Selection:
         if row is self.best_row:
             note = f"<- lowest {criterion_title(self.criterion)}" + (f", {note}" if note else "")
         counts = (str(row.n_components), str(row.n_parameters))
-        name = row.covariance_type if row.distribution == "gaussian" else f"{row.covariance_type}, t"
-        return (name, *counts, *numbers, row.start, note)
+        return (row.form, *counts, *numbers, row.start, note)
 
     def to_pandas(self) -> Any:
         """Return the table as a pandas DataFrame, one row per candidate."""

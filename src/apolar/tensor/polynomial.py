@@ -116,6 +116,8 @@ def _parse_exactly(text: str, variables: Sequence[str] | None) -> tuple[WrittenT
     names = list(occurring if variables is None else variables)
     if not tokens:
         raise ValueError("The polynomial is empty. Write it as x^3 - 3*x*y^2.")
+    if function := re.search(r"\b(sin|cos|tan|exp|log|ln|sqrt)\s*\(", text):
+        raise ValueError(f"The polynomial has the function {function[1]}: write it with +, -, * and powers.")
     unknown = [name for name in occurring if name not in names]
     if unknown:
         raise ValueError(f"The polynomial has variables that were not listed: {shorten(', '.join(unknown))}.")

@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -200,6 +201,8 @@ def _rate_delimiter(
 def open_text(file: TableInput) -> Content:
     """Return the content of a text file."""
     first, lines, others = _first_lines(file)
+    if re.fullmatch(r"sep=.", lines[0].strip()):
+        raise TableError(f"{file.name}: line {first:,} is for spreadsheets only: use --skip-rows {first}.")
     parse = file.parser()
     scores = {each: _rate_delimiter(lines, each, file.missing) for each in DELIMITERS}
     best = max(scores, key=scores.__getitem__)
@@ -315,7 +318,11 @@ def _split_by_csv(
         kept = [row for row in batch if len(row[1]) == width or not is_blank(row[1])]
         for line, cells in kept:
             if len(cells) != width:
-                raise _ragged_row_error(source, line, cells, width, "Correct the line.")
+                is_title = len(cells) == 1 and any(sign.isalpha() for sign in cells[0])
+                title = f" If the lines up to line {line:,} are a title, use --skip-rows {line}."
+                raise _ragged_row_error(
+                    source, line, cells, width, "Correct the line." + (title if is_title else "")
+                )
         if kept:
             frame = _as_frame([cells for _, cells in kept])
             yield frame.with_columns(pl.all().replace("", None)), [line for line, _ in kept]
