@@ -198,7 +198,7 @@ def _shared_candidates(rows: ClassRows, settings: Any, by_prediction: bool) -> l
     kinds = default_kinds(rows.values.shape[1]) if given is None else given
     kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     families = {kind: family(kind) for kind in kinds}
-    # With the default prior these are shrunk as strongly as predicts the classes of rows left out best.
+    # With the default prior the strength is the one that predicts the classes of rows left out best.
     is_default = prior == "default" and by_prediction
     shrinking = [kind for kind in families if is_default and families[kind].name in ("full", "tied")]
     own = not all(families[kind].shares_covariance for kind in shrinking or kinds)

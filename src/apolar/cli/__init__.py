@@ -141,7 +141,7 @@ def main(verbose: bool) -> None:
 def reproduce(
     names: tuple[str, ...], output: Path | None, simulations: int, repeats: int, seed: int, jobs: int | None
 ) -> None:
-    """Make tables and figures of the paper, next to its printed values.
+    """Reproduce tables and figures of the paper, next to its printed values.
 
     NAME is table1, table2, table5 ... table10 (the labels of the paper's
     source; in print Tables 1, 3, 2, 4, 5-8), figure1, figure2, figure3, a name
@@ -149,7 +149,8 @@ def reproduce(
 
     Table5 and table6 are 20 times 100 data sets each: half an hour together on
     two cores, less with --simulations and --repeats. With -o, each data set is
-    saved as it is done, and the same command goes on after an interruption.
+    saved when it is done, and the same command continues after an
+    interruption.
 
     This needs a clone of the repository, or the package in its folder
     reproduction.

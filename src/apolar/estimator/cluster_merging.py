@@ -199,7 +199,7 @@ class Combination(Displayed):
         shares = self.predict_proba(X)
         xp = namespace(shares)
         labels = xp.argmax(shares, axis=1)
-        # What is missing to one is the probability of noise: nothing, except rounding, without noise.
+        # One minus the sum is the probability of noise: zero up to rounding without noise.
         is_noise = 1 - xp.sum(shares, axis=1) > xp.max(shares, axis=1)
         return xp.where(is_noise, NOISE_LABEL, labels)
 

@@ -85,7 +85,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         of the default prior. None: the prior keeps variances above zero, whatever the units of X are.
     prior : {"default", "conjugate"}, Prior or None, default="default"
         "default": covariances are shrunk towards a common one, up to a volume of their own, that one towards
-        its diagonal, and weights towards equal ones, as strongly as makes rows that are left out likeliest:
+        its diagonal, and weights towards equal ones, with the strength that suits rows left out best:
         see `shrinkage_`. Optima are compared by the likelihood of rows left out too. Covariances that share
         a part, but not all, have the conjugate prior. Components are also kept from being narrower than the
         rounding errors of the columns: see `rounding_variances_`. "conjugate": a weak prior on each component

@@ -441,8 +441,8 @@ class Checkpoint:
             if not self.has_warned:
                 self.has_warned = True
                 warn_user(
-                    f"The checkpoint {path} could not be written: {error}. The fit goes on, and tries again "
-                    f"every {self.estimator.checkpoint_every} passes.",
+                    f"The checkpoint {path} could not be written: {error}. The fit continues, and tries "
+                    f"again every {self.estimator.checkpoint_every} passes.",
                     CheckpointWarning,
                 )
             return False
