@@ -24,8 +24,8 @@ customers = pd.DataFrame(
 customers.describe().round(1)
 
 # %%
-# How many groups? ``apolar.select`` compares 1 to 9 clusters of fourteen forms. On the command line the same is
-# ``apolar fit customers.csv -k auto``, which also writes labels and a report.
+# How many groups? ``apolar.select`` compares 1 to 9 clusters of fourteen forms. On the command line,
+# ``apolar fit customers.csv -k auto`` does the same, and writes labels and a report.
 
 raw = apolar.select(customers, random_state=0)
 selection = apolar.select(np.log(customers), random_state=0)

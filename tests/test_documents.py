@@ -21,7 +21,7 @@ HOME = PROJECT["urls"]["Homepage"]
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 pytestmark = pytest.mark.skipif(
-    not (ROOT / ".github").is_dir(), reason="a source distribution has not all of what the documents link to"
+    not (ROOT / ".github").is_dir(), reason="a source distribution does not have all that documents link to"
 )
 # Made when the site is built, each from the script of its name.
 EXECUTED = re.compile(r"auto_examples/(plot_\w+)\.rst$")
