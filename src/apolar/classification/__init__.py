@@ -42,8 +42,8 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
     mixture, is chosen only where it predicts better by more than a standard error. A few rows are therefore
     enough. `message_` says what was chosen and why.
 
-    What is given is not chosen. With one component and full covariances this is quadratic discriminant
-    analysis, with "diag" Gaussian naive Bayes. With `shared=True` each class is one Gaussian, and the family
+    Parameters that are given are not chosen. With one component and full covariances this is quadratic
+    discriminant analysis, with "diag" Gaussian naive Bayes. With `shared=True` each class is one Gaussian, and the family
     says what their covariances have in common, as in mclust's EDDA: "tied" is linear discriminant analysis.
     With `shared=False` each class has a mixture of its own, and `criterion="bic"` chooses its number of
     components and family as mclust's `MclustDA` does.

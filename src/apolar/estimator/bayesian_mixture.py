@@ -113,7 +113,7 @@ class VariationalState(FittedState):
 class BayesianGaussianMixture(GaussianMixture):
     """A mixture of Gaussians whose parameters have a distribution, by variational inference.
 
-    Takes the place of `sklearn.mixture.BayesianGaussianMixture`: from the same start, each pass gives the
+    Replaces `sklearn.mixture.BayesianGaussianMixture`: from the same start, each pass gives the
     same posterior and the same lower bound. It is faster, as passes are those of `GaussianMixture`, and takes
     the starts, sources of rows and sample weights of that class.
 
@@ -124,12 +124,12 @@ class BayesianGaussianMixture(GaussianMixture):
     covariance_type : str, default="full"
         "full", "tied", "diag", "spherical", "tied_diag", "tied_spherical", or mclust's codes for these.
     tol : float, default=1e-3
-        The run ends where the lower bound, of all rows together, changes by less in a pass.
+        The run ends when the lower bound of all rows together changes by less than this in a pass.
     reg_covar : float, default=1e-6
         Added to the variances of the rows of each component.
     max_iter : int, default=100
     n_init : int, default=1
-        The number of starts, of which the result of the highest lower bound is kept.
+        The number of starts; the result with the highest lower bound is kept.
     init_params : str, callable or array_like, default="kmeans"
         As in `GaussianMixture`.
     weight_concentration_prior_type : {"dirichlet_process", "dirichlet_distribution"}

@@ -52,7 +52,7 @@ __all__ = ["GaussianMixture"]
 class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     """A mixture of Gaussians, fitted by EM from a portfolio of starts.
 
-    Takes the place of `sklearn.mixture.GaussianMixture`: all of its parameters, methods and attributes are
+    Replaces `sklearn.mixture.GaussianMixture`: all of its parameters, methods and attributes are
     there. It differs in the start (`init_params="auto"`: moments, over-seeding, split and merge), in a prior
     that lets components with few rows borrow from the others where scikit-learn adds `reg_covar`, in choosing
     among optima by the likelihood of rows left out, and in running EM to the optimum.
@@ -66,15 +66,15 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         "EEV", "VEV", "EVV" for components that share a part of their covariances. "E" and "V" are those for
         data of one column.
     init_params : str, callable or array_like, default="auto"
-        Where EM starts. "auto": a portfolio of starts, of which the best is run to its end. "moments": the
+        Where EM starts. "auto": a portfolio of starts, the best of which is run to its end. "moments": the
         moments of the data, without any randomness. "overseed": four times as many k-means++ seeds, merged.
         "kmeans": the best of 10 runs. "mbhc": model-based hierarchical clustering. "emem": the best of 50
         short runs from random rows. "k-means++", "random_from_data", "random": as in scikit-learn. A callable
         takes (X, n_components, random_state) and returns labels, responsibilities or a mixture; labels, shape
         (n_samples,), and responsibilities, shape (n_samples, n_components), can also be given directly.
     n_init : int, default=1
-        The number of starts, of which the best result is kept: with the default prior that of the highest
-        likelihood of rows left out, otherwise that of the highest likelihood.
+        The number of starts; the best result is kept: with the default prior the one with the highest
+        likelihood of rows left out, otherwise the one with the highest likelihood.
     max_iter : int, default=500
         The most passes over the data in a run of EM.
     tol : float, default=1e-3
@@ -855,7 +855,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         Returns
         -------
         model : sklearn.mixture.GaussianMixture
-            Of a `BayesianGaussianMixture`, the one of scikit-learn. Its predictions are the same. Families
+            For a `BayesianGaussianMixture`, scikit-learn's own class. Its predictions are the same. Families
             that scikit-learn has not become "spherical", "diag" or "full": components repeat what they
             share. A noise component and t distributions are refused.
 

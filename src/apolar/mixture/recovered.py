@@ -44,7 +44,7 @@ class MomentMixture(Parameters):
     Attributes
     ----------
     weights : ndarray, shape (n_components,)
-        Positive, with sum one; largest first.
+        Positive, largest first; they add up to one.
     means : ndarray, shape (n_components, n_features)
     covariances : ndarray
         In the shape of `covariance_type`, as scikit-learn's `covariances_`: of spherical components their
