@@ -43,10 +43,10 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
     enough. `message_` says what was chosen and why.
 
     Parameters that are given are not chosen. With one component and full covariances this is quadratic
-    discriminant analysis, with "diag" Gaussian naive Bayes. With `shared=True` each class is one Gaussian, and the family
-    says what their covariances have in common, as in mclust's EDDA: "tied" is linear discriminant analysis.
-    With `shared=False` each class has a mixture of its own, and `criterion="bic"` chooses its number of
-    components and family as mclust's `MclustDA` does.
+    discriminant analysis, with "diag" Gaussian naive Bayes. With `shared=True` each class is one Gaussian,
+    and the family says what their covariances have in common, as in mclust's EDDA: "tied" is linear
+    discriminant analysis. With `shared=False` each class has a mixture of its own, and `criterion="bic"`
+    chooses its number of components and family as mclust's `MclustDA` does.
 
     Parameters
     ----------
