@@ -286,7 +286,8 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
     }
     show_grid(fixed, means, MixtureView.of(model).separation.tolist())
     fit = analysis.likelihood
-    bic = f"BIC {fit.criteria['bic']:.2f} (lower is better), {fit.n_parameters} parameters"
+    how = "lower is better" if analysis.selection is not None else "lower is better; with the default prior"
+    bic = f"BIC {fit.criteria['bic']:.2f} ({how}), {fit.n_parameters} parameters"
     per_row = fit.log_left_out / fit.n_samples
     new_row = f"Expected log-likelihood of a new row: {per_row:.4g}." if per_row == per_row else ""
     say(

@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 __all__ = ["matrix_charts", "row_chart", "scatter_matrix", "uncertainty"]
 
 N_BINS = 30
+# Columns of at most this many integers, such as ratings, are moved by up to this much.
+FEW_INTEGERS, TIE_SHIFT = 20, 0.3
+MOVED = f"In columns of few integers, points are moved by up to {TIE_SHIFT} so that equal rows show."
 # The part of a diagonal panel that its histograms take.
 HISTOGRAM_HEIGHT = 0.5
 # In inches: the panels of pictures of few and of many columns.
@@ -140,6 +143,7 @@ def scatter_matrix(
             predicted = most_probable(posteriors_of(model, X), len(mixture.means))
     clusters = numbered_clusters(labels, predicted, class_names, n_rows, n_components)
     kept = kept_rows(values, clusters.groups, max_points, rng)
+    values, has_moved = separate_ties(values)
 
     k = len(positions)
     side = min(max(5.0 / k, SMALLEST_PANEL), LARGEST_PANEL)
@@ -153,6 +157,8 @@ def scatter_matrix(
         whole.set_layout_engine("constrained")
     _draw_matrix(drawing, matrix_charts(values, names, clusters, mixture, positions, kept, side))
     caption = _caption(clusters, mixture is not None, k, len(kept), n_rows)
+    if has_moved and k > 1:
+        caption = f"{caption} {MOVED}"
     entries = clusters.legend() if k > 1 else clusters.legend()[: len(clusters.names) + 1]
     width = drawing.bbox.width / whole.dpi
     if title:
@@ -175,6 +181,18 @@ def _are_components(predicted: Any, n_components: int) -> bool:
     if labels.dtype.kind not in "iu" or labels.size == 0:
         return False
     return bool(labels.min() >= NOISE_LABEL and labels.max() < n_components)
+
+
+def separate_ties(values: Array) -> tuple[Array, bool]:
+    """Return rows with columns of few integers moved a little, so that ties show, and whether any is."""
+    apart, has_moved = np.array(values, dtype=float), False
+    for j, column in enumerate(apart.T):
+        known = column[~np.isnan(column)]
+        distinct = np.unique(known)
+        if 1 < len(distinct) <= FEW_INTEGERS < len(known) and np.array_equal(distinct, np.round(distinct)):
+            column += np.random.default_rng(j).uniform(-TIE_SHIFT, TIE_SHIFT, len(column))
+            has_moved = True
+    return apart, has_moved
 
 
 def matrix_charts(
