@@ -158,8 +158,8 @@ class Trait:
         Where the mean is among those of all clusters.
     mean : float
         Of the cluster.
-    others : pair of float
-        The least and the greatest mean of the other clusters.
+    others : tuple of float
+        The least and the greatest mean of the other clusters, or the only one.
     deviation : float
         Of the column within clusters.
     difference : float
@@ -169,7 +169,7 @@ class Trait:
     column: str
     level: str
     mean: float
-    others: tuple[float, float]
+    others: tuple[float, ...]
     deviation: float
     difference: float
 
@@ -181,10 +181,11 @@ class Trait:
     @property
     def values(self) -> str:
         """The mean, and those of the other clusters."""
-        own, low, high = (
+        own, *others = (
             with_error(mean, self.deviation).partition(" ")[0] for mean in (self.mean, *self.others)
         )
-        return f"{own}; others {low if low == high else f'{low} to {high}'}"
+        which = "others" if len(others) > 1 else "other"
+        return f"{own}; {which} {' to '.join(dict.fromkeys(others))}"
 
 
 def traits(analysis: Analysis) -> list[list[Trait]]:
@@ -228,7 +229,7 @@ def _trait(column: str, k: int, means: Array, deviation: float) -> Trait:
     level = "middle" if n_below == n_above else "high" if n_below > n_above else "low"
     if len(gaps) in (n_below, n_above):
         level += "est"
-    others = float(rest.min()), float(rest.max())
+    others = (float(rest.min()), float(rest.max()))[: len(rest)]
     return Trait(column, level, float(means[k]), others, deviation, float(gaps.mean()))
 
 
