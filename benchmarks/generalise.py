@@ -275,7 +275,7 @@ def parts(records: list[dict[str, Any]]) -> list[str]:
         measure("Held-out log-likelihood per row", held_out),
         measure("Different partitions over the seeds", lambda c, f: str(c.n_partitions(f))),
         measure(
-            "Time of a fit, in those of scikit-learn",
+            "Time of a fit, relative to scikit-learn",
             lambda c, f: f"{c.seconds(f) / c.seconds(THEIRS):.1f}",
             list(FITTERS)[1:],
         ),

@@ -35,7 +35,11 @@ BANNED = [
     ),
     (r"\b[Bb]ut for\b", "equal but for rounding", "'except'"),
     (r"\b[Ii]n words\b", "the choice in words", "'as text'"),
-    (r"\bparts? the rows\b", "another optimum parts the rows", "'assigns the rows'"),
+    (
+        r"\bparts? the (?:rows|means|clusters|classes)\b",
+        "another optimum parts the rows",
+        "'separates' or 'assigns'",
+    ),
     (r"\b(?:is|are) to be\b", "how many are to be left", "'must be', or the plain verb"),
 ]
 # A phrase may go on in the next line.
