@@ -31,8 +31,8 @@ class MixtureStatus(enum.Enum):
         "noise. Ask for fewer components, or start EM from several places."
     )
     POOR_FIT = (
-        "The mixture does not have the covariance of the data: groups are not round in these columns, or not "
-        "all of one scale. Divide the columns by their deviations, or fit the rows with another "
+        "The mixture does not have the covariance of the data: clusters are not round in these columns, or "
+        "columns have different scales. Divide the columns by their deviations, or fit the rows with another "
         "covariance type."
     )
 

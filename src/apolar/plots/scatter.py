@@ -466,7 +466,7 @@ def _notes(doubt: Array, n_shown: int, n_choices: int) -> list[str]:
     doubtful, undecided = np.count_nonzero(doubt > DOUBTFUL), np.count_nonzero(doubt > UNDECIDED)
     more = f"above {UNDECIDED}: {undecided}."
     if n_choices == 2:
-        more = f"{UNDECIDED} is the most that two clusters can have."
+        more = f"With two clusters it is at most {UNDECIDED}."
     shown = (
         f"Shown: {n_shown:,} of {n_rows:,} rows, the most uncertain among them." if n_shown < n_rows else ""
     )

@@ -53,7 +53,7 @@ def profiles(
     max_columns: int = 40,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the mean of each cluster in each column, with one standard deviation to both sides.
+    """Draw the mean of each cluster in each column, with one standard deviation on either side.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def profile_chart(
         layers.append(stems(x, low, high, {"color": look["color"], "linewidth": 1.2}, f"bars-{number + 1}"))
         label = f"{clusters[number]} (weight {mixture.weights[number]:.2f})"
         layers.append(Line(x, means[number], look, cluster_kind(number), label))
-    notes = ["Marks: means of clusters. Bars: one standard deviation within the cluster to both sides."]
+    notes = ["Marks: means of clusters. Bars: one standard deviation within the cluster on either side."]
     if k < m:
         notes.append(
             f"Shown: {k} of {m} columns, {'those' if k > 1 else 'that'} in which the means differ most."
@@ -213,7 +213,7 @@ def _chart_of_mixture(model: Any, n_components: int | None) -> Chart:
             "eigenvalues are filled. If components are spherical, the others are their common spread."
         )
     if n_signal == len(values):
-        note += " There are more components than columns, and none is left for that."
+        note += " There are more components than columns: no eigenvalue is left for that."
     title = f"Eigenvalues of a mixture of {count_noun(r, 'component')}"
     names = ("span of the means", "the others")
     return _eigenvalue_chart(values, n_signal, names, title, note)
