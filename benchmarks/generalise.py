@@ -252,7 +252,7 @@ def parts(records: list[dict[str, Any]]) -> list[str]:
     studied = cases(records)
     seeds = sorted({record["seed"] for record in records})
     setting = (
-        f"Full covariances, as many components as classes, {len(seeds)} seeds. Table (rows x columns, "
+        f"Full covariances, one component per class, {len(seeds)} seeds. Table (rows x columns, "
         "classes), as it is or with columns of mean 0 and deviation 1; digits are the pixels that vary, "
         "digits-20 their first principal components; the bank notes are drawn from published means and "
         f"covariances. Held-out: mean log-likelihood per row by {N_FOLDS}-fold cross-validation, another "
@@ -269,13 +269,13 @@ def parts(records: list[dict[str, Any]]) -> list[str]:
 
     sections = [
         setting,
-        "## Summary\n\nOf the default fit, over tables in each scaling; two are compared on the folds that "
+        "## Summary\n\nThe default fit, over tables in each scaling; two fits are compared on the folds that "
         f"both could fit, and differences up to {TIE} are ties.\n\n" + summary(studied),
         measure("Adjusted Rand index with the classes, mean of the seeds", lambda c, f: number(c.ari(f))),
         measure("Held-out log-likelihood per row", held_out),
         measure("Different partitions over the seeds", lambda c, f: str(c.n_partitions(f))),
         measure(
-            "Time of a fit, in those of scikit-learn",
+            "Time of a fit, relative to scikit-learn",
             lambda c, f: f"{c.seconds(f) / c.seconds(THEIRS):.1f}",
             list(FITTERS)[1:],
         ),

@@ -1,4 +1,4 @@
-"""Moments of data that are never formed: time and memory, and beside the formed tensor where that fits."""
+"""Moments of data that are never formed: time and memory, and the formed tensor where that fits."""
 
 import multiprocessing
 import resource
@@ -18,7 +18,7 @@ LARGE = [
     (20_000, 1_000, 4, 10, 1.0),
 ]
 SMALL = [(5_000, 40, 3, 5, 1.0), (5_000, 40, 3, 5, 3.0), (5_000, 30, 4, 5, 1.0), (5_000, 30, 4, 5, 3.0)]
-# Rows of the table are made this many at a time, so that making it takes no memory beside it.
+# Rows of the table are made this many at a time, so that making it takes no other memory.
 CHUNK = 1_000
 
 
@@ -79,7 +79,7 @@ def compare(n_rows: int, dim: int, order: int, rank: int, noise: float) -> list[
 
 
 def on_gpu(n_rows: int, dim: int, order: int, rank: int, noise: float) -> list[str]:
-    """Return the time of rows that are on a GPU, beside those of the host."""
+    """Return the time of rows that are on a GPU, and of those on the host."""
     import torch
 
     X, _ = made(n_rows, dim, rank, noise)
@@ -135,6 +135,6 @@ def main() -> None:
     problems.save("implicit", "Moments that are never formed", [
         "Rows around as many centres as the rank, float64; time includes the check of the rows.",
         problems.table(header, large),
-        "Beside the same tensor with all its coefficients, where these are few:",
+        "Compared with the same tensor with all its coefficients, where these are few:",
         problems.table(beside, [compare(*shape) for shape in SMALL]),
     ], ("numpy", "scipy"))  # fmt: skip

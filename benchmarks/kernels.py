@@ -1,4 +1,4 @@
-"""The compiled kernels: passes of EM by threads, whole fits, the moment start, memory; beside scikit-learn.
+"""The compiled kernels and scikit-learn: passes of EM by threads, whole fits, the moment start, memory.
 
 ``python -m benchmarks kernels`` runs all parts; ``python -m benchmarks.kernels passes fits`` those named, and
 ``python -m benchmarks threads`` the passes alone, for a machine with many cores.

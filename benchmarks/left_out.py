@@ -106,8 +106,8 @@ def banknote_part() -> str:
         rows.append([str(2 * n_each), *cells])
     return (
         "## Bank notes\n\nDrawn from the published means and covariances of genuine and counterfeit notes, "
-        "6 columns, rounded to 0.1 mm; 2 components with full covariances. Of "
-        f"{N_BANKNOTES} tables each, how many are parted without an error (and the mean ARI).\n\n"
+        "6 columns, rounded to 0.1 mm; 2 components with full covariances. "
+        f"{N_BANKNOTES} tables each: how many are clustered without an error (and the mean ARI).\n\n"
         + problems.table(["rows", *models(2)], rows)
     )
 
@@ -241,7 +241,7 @@ def wide_part() -> str:
     return (
         "## Few rows, many columns\n\nLog-likelihood per new row. The digits have added "
         "noise of deviation 0.1; the simulated tables have three means, the same five factors in each "
-        "component, and as many new rows.\n\n" + problems.table(["table", "fit", *families], rows)
+        "component, and the same number of new rows.\n\n" + problems.table(["table", "fit", *families], rows)
     )
 
 

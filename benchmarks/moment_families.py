@@ -1,4 +1,4 @@
-"""Mixtures of every family from moments alone, beside maximum likelihood; as starts of EM; a choice."""
+"""Mixtures of every family from moments alone and by maximum likelihood; as starts of EM; a choice."""
 
 import time
 import warnings
@@ -122,7 +122,7 @@ def largest_error(truth: MixtureParameters, found: MixtureParameters) -> float:
 
 
 def samples() -> str:
-    """Return a table of divergences from the truth, beside those of maximum likelihood."""
+    """Return a table of divergences from the truth, for moments and for maximum likelihood."""
     rows = []
     for family, r, m, gap in SAMPLED:
         order = needed_order(family, r, m)

@@ -200,14 +200,14 @@ def main() -> None:
         peer = "mclust: R is not installed here."
     text = (
         f"{N_COMPONENTS} clusters of {N_ROWS:,} rows, the two nearest means `separation` deviations apart, "
-        f"and noise spread evenly over a box so many times as wide as that of the clusters; {N_SETS} data "
-        "sets each, `noise=True`. ARI: of the rows of clusters, beside the default fit to these rows alone. "
+        f"and noise spread evenly over a box `box` times as wide as that of the clusters; {N_SETS} data "
+        "sets each, `noise=True`. ARI: of the rows of clusters, and of the default fit to these rows alone. "
         "Found at 1%: the noise whose probability of being noise is above that of all but "
         f"{FALSE_ALARMS:.0%} of the other rows; by the true mixture, which cannot tell noise within a "
-        f"cluster from it either, that is the most there is to be found. {peer}"
+        f"cluster from it either, that is the most that can be found. {peer}"
     )
     summary = (
-        f"The largest loss of ARI in a data set is {max(gaps):.3f}. Of {len(lines)} settings, {below} have "
+        f"The largest loss of ARI in a data set is {max(gaps):.3f}. {below} of {len(lines)} settings have "
         "less than 90% of the noise found on average; nowhere is it less than what the true mixture finds by "
         f"more than {max(shortfalls):.3f}."
     )

@@ -1,4 +1,4 @@
-"""All families and numbers of components at once, beside `Mclust` of R: BIC, time, and known classes.
+"""All families and numbers of components at once, compared with `Mclust` of R: BIC, time, and known classes.
 
 ``python -m benchmarks.selection --help`` has parts of it.
 """
@@ -19,7 +19,7 @@ from sklearn.metrics import adjusted_rand_score
 import apolar
 from benchmarks import problems
 
-# Mclust is given up after so many seconds.
+# Mclust is given up after this many seconds.
 PATIENCE = 600
 # How often each selection is timed; the least time is shown.
 REPEATS = 3

@@ -80,8 +80,8 @@ def main() -> None:
         f"Below: the log-likelihood of rows left out, `loo_`, is more than {LOSS} nats below that of EM from "
         "the true means; lost: and by more than the standard error of the difference over rows. In "
         "likelihood: the same for the log-likelihood of all rows, which the default fit does not maximise. "
-        f"scikit-learn with n_init=3 and run to the optimum, up to {MAX_ROWS_OF_PEER:,} rows. Of "
-        f"{N_SETS * len(ROWS) * len(FAMILIES)} data sets {totals[0]} are lost, {totals[1]} are below, and "
+        f"scikit-learn with n_init=3 and run to the optimum, up to {MAX_ROWS_OF_PEER:,} rows. In "
+        f"{N_SETS * len(ROWS) * len(FAMILIES)} data sets, {totals[0]} are lost, {totals[1]} are below, and "
         f"{totals[2]} are below in likelihood."
     )
     problems.save(

@@ -1,4 +1,4 @@
-"""Decompositions by shape, beside other programs: general, non-negative, orthogonal; published examples.
+"""Decompositions by apolar and other programs: general, non-negative, orthogonal; published examples.
 
 A shape is a line of `SHAPES`, a program a line of `PROGRAMS`.
 """
@@ -259,7 +259,7 @@ def tables(
 
 
 def published() -> str:
-    """Return a table of examples that other programs publish with their output, and ours beside it."""
+    """Return a table of examples that other programs publish with their output, and ours."""
     form = "(x + y + 0.75*z)^4 + 1.5*(x - y)^4 - 2*(x - z)^4"
     tensor = apolar.SymmetricTensor.from_polynomial(form)
     exact = apolar.decompose(tensor, random_state=0)

@@ -25,7 +25,7 @@ missing = np.random.default_rng(0).random(complete.shape) < 0.2
 rows = np.where(missing, np.nan, complete)
 
 model = apolar.GaussianMixture(2, random_state=0).fit(rows)
-print("clusters of the holed rows beside those of the complete ones, adjusted Rand index:", end=" ")
+print("clusters of the holed rows and those of the complete ones, adjusted Rand index:", end=" ")
 whole = apolar.GaussianMixture(2, random_state=0).fit(complete)
 print(round(apolar.scores.adjusted_rand_index(whole.predict(complete), model.predict(rows)), 2))
 

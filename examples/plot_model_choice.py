@@ -22,7 +22,7 @@ figure, axes = plt.subplots(figsize=(7.5, 4.8), layout="constrained")
 apolar.plots.bic_curves(selection, ax=axes)
 
 # %%
-# The choice beside the nine regions, which it has not seen, and the acids of its clusters.
+# The choice compared with the nine regions, which it has not seen, and the acids of its clusters.
 # Cluster analysis has no reason to find regions: it finds what the acids tell apart.
 
 best = selection.best

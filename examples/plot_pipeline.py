@@ -28,8 +28,8 @@ print(f"adjusted Rand index with the growers: {agreement:.3f}")
 
 # %%
 # The mixture alone, without a projection, is at least as good: its covariances are shrunk
-# towards a common one, as strongly as predicts rows left out best (see :doc:`/evidence`). It
-# warns, all the same, that 178 rows are few for so many parameters, and says what to do.
+# towards a common one, with the strength that predicts rows left out best (see :doc:`/evidence`). It
+# warns, all the same, that 178 rows are few for its parameters, and says what to do.
 
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always", apolar.ApolarWarning)

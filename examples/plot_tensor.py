@@ -16,7 +16,7 @@ print(W.to_string(), "| rank", W.rank, "|", W.status.name)
 
 # %%
 # A real table: the olive oils of three areas, standardised. The moments of the paper's theorem,
-# a decomposition of rank three, and what each of its terms says about the acids. Oils are no
+# a decomposition of rank three, and what each of its terms says about the acids. Oils are not
 # spherical Gaussians, so this is an approximation, and its residual says how rough it is.
 
 oils = apolar.datasets.load_olive()

@@ -21,7 +21,7 @@ HOME = PROJECT["urls"]["Homepage"]
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 pytestmark = pytest.mark.skipif(
-    not (ROOT / ".github").is_dir(), reason="a source distribution has not all of what the documents link to"
+    not (ROOT / ".github").is_dir(), reason="a source distribution does not have all that documents link to"
 )
 # Made when the site is built, each from the script of its name.
 EXECUTED = re.compile(r"auto_examples/(plot_\w+)\.rst$")
@@ -80,6 +80,16 @@ def test_commands_print_what_the_page_shows(page, tmp_path, monkeypatch):
         result = run(*shlex.split(command))
         assert result.exit_code == 0, result.output
         assert doctest.OutputChecker().check_output(shown, result.output, flags), (command, result.output)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.stem != "bibliography"], ids=lambda page: page.name
+)
+def test_pages_open_with_a_picture_or_code_and_have_an_executed_example(page):
+    text = page.read_text()
+    opening = "".join(text.splitlines(keepends=True)[:12])
+    assert re.search(r"^(```|!\[)", opening, flags=re.MULTILINE)
+    assert re.search(r"^>>> ", text, flags=re.MULTILINE) or console_examples(text)
 
 
 def test_the_readme_is_short():

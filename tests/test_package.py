@@ -134,7 +134,7 @@ def test_the_command_line_shows_them_with_verbose():
     for order in (("--version", "-v"), ("--verbose", "--version")):
         assert dict(entries(run(*order).output))["version"] == apolar.__version__
     assert refused.exit_code == 2
-    assert "--verbose goes with --version" in refused.output
+    assert "--verbose needs --version" in refused.output
 
 
 @needs_kernels

@@ -65,7 +65,7 @@ class Grid:
         Of its CSV file.
     title : str
     note : str
-        What is to be known about it.
+        What the reader should know about it.
     columns : tuple of Column
         Those that are shown.
     records : dict of str to dict

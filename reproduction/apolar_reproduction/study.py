@@ -174,7 +174,7 @@ class RunsFile:
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
-            raise ValueError(f"{path} is damaged: it is no text. Remove it to begin anew.") from error
+            raise ValueError(f"{path} is damaged: it is not text. Remove it to begin anew.") from error
         if not text.startswith(self.head):
             if self.head.startswith(text):  # interrupted while the head was written
                 path.unlink()

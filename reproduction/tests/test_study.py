@@ -51,7 +51,7 @@ def test_a_small_study_is_as_it_was(label):
     for method in METHODS:
         # Of six data sets rounding may turn a tie over.
         np.testing.assert_allclose(computed[method], expected[method], atol=17, err_msg=method)
-    # The default fit is near the best as often as EM from the truth, but for one data set.
+    # The default fit is near the best as often as EM from the truth, except for one data set.
     assert computed["apolar"][-1] >= computed["oracle"][-1] - 17
 
 
@@ -161,7 +161,7 @@ def test_a_damaged_line_is_named(tmp_path):
         with pytest.raises(ValueError, match="line 4, is damaged: remove that line, and run again"):
             run_study("table5", path=path, **SMALL)
     path.write_bytes(b"\xff\xfe" + path.read_bytes())
-    with pytest.raises(ValueError, match="runs.csv is damaged: it is no text"):
+    with pytest.raises(ValueError, match="runs.csv is damaged: it is not text"):
         run_study("table5", path=path, **SMALL)
 
 

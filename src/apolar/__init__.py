@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from apolar.tensor import SymmetricTensor, apolar_product, hankel
     from apolar.versions import show_versions
 
-# Where each public name lives, but for modules. They are imported on first use, so that the command line
+# Where each public name lives, except modules. They are imported on first use, so that the command line
 # starts at once.
 _HOMES = {
     "apolar.data.device": ("on_device",),

@@ -23,7 +23,7 @@ _STARTS = {
     "mbhc": ("fraley1998",),
     "emem": ("biernacki2003",),
 }
-# By whether the prior shrinks as strongly as rows left out say, as the default prior does.
+# By whether rows left out decide how strongly the prior shrinks, as with the default prior.
 _PRIORS = {
     True: ("greene1989", "friedman1989", "hoffbeck1996", "stone1974", "bozdogan1994"),
     False: ("fraley2007",),

@@ -45,7 +45,7 @@ class ApolarWarning(UserWarning):
 
 
 class CheckpointWarning(ApolarWarning):
-    """A checkpoint could not be written; the fit goes on."""
+    """A checkpoint could not be written; the fit continues."""
 
 
 class CollapsedWarning(ApolarWarning):

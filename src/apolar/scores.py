@@ -41,7 +41,7 @@ def confusion(true: Any, predicted: Any) -> Array:
     first, second = np.asarray(true), np.asarray(predicted)
     if first.ndim != 1 or first.shape != second.shape:
         raise ValueError(
-            f"Labels must be two lists of one length; got shapes {first.shape} and {second.shape}."
+            f"Labels must be two lists of the same length; got shapes {first.shape} and {second.shape}."
         )
     if len(first) == 0:
         raise ValueError("There are no labels to compare.")

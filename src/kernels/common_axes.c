@@ -113,7 +113,7 @@ INLINE void rotate_plane(Rotation *of, double *axes, isize p, isize q, double c,
   }
 }
 
-/* Rotate the axes until they hardly change, or for so many sweeps; variances follow each rotation. */
+/* Rotate the axes until they hardly change, or for n_sweeps sweeps; variances follow each rotation. */
 static void rotate(Rotation *of, double *axes, isize n_sweeps) {
   isize m = of->sharing->form.m;
   for (isize sweep = 0; sweep < n_sweeps; sweep++) {

@@ -7,7 +7,7 @@
 /* The most QR steps per column; two or three are usual. */
 #define MAX_STEPS 60
 
-/* Turn a into a tridiagonal matrix, of that diagonal and these entries beside it, and write to `vectors`, by rows, the
+/* Turn a into a tridiagonal matrix, of that diagonal and these entries next to it, and write to `vectors`, by rows, the
    orthogonal matrix Q^t with a = Q T Q^t. `work` has room for two vectors. */
 static void tridiagonalise(double *restrict a, double *restrict diagonal, double *restrict beside,
                            double *restrict vectors, double *restrict work, isize m) {

@@ -56,7 +56,7 @@ static Py_buffer *buffer_of(Buffers *buffers, PyObject *array, const char *name,
 #define READ_CONTIGUOUS (PyBUF_C_CONTIGUOUS)
 #define WRITE (PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE)
 
-/* Return whether a buffer has so many items; raise ValueError if not. */
+/* Return whether a buffer has this many items; raise ValueError if not. */
 static int has_length(const Py_buffer *view, const char *name, int64_t length) {
   if (view->len / view->itemsize == length) return 1;
   PyErr_Format(PyExc_ValueError, "%s must have %lld items, not %lld.", name, (long long)length,
@@ -151,7 +151,7 @@ static int mixtures_of(Buffers *buffers, PyObject *natural, const Rows *rows, in
   return 0;
 }
 
-/* The tails of as many components, or None. */
+/* The tails of these components, or None. */
 static int tails_of(Buffers *buffers, PyObject *tails, Mixtures *mixtures) {
   if (tails == Py_None) return 0;
   Py_buffer *view = buffer_of(buffers, tails, "tails", 2, "d", READ_CONTIGUOUS);

@@ -1,6 +1,6 @@
 /* From features to logits, and from logits to responsibilities. Included by body.h. */
 
-/* n lines of logits, from as many lines of natural parameters: products with lines of features. */
+/* n lines of logits, from n lines of natural parameters: products with lines of features. */
 #define LINEAR_TILE(N)                                                                                           \
   for (int v = 0; v < length; v += 2 * LANES) {                                                                  \
     VEC acc[N][2];                                                                                               \

@@ -21,7 +21,7 @@ def test_fit_writes_labels_model_and_report(flowers, tmp_path):
     assert [row for row, _, _ in assigned] == list(range(1, 151))
     assert "3 clusters in 150 rows" in said
     assert "adjusted Rand index 0.922" in said
-    assert f"BIC {model.bic(iris.data):.2f} (lower is better), 44 parameters" in said
+    assert f"BIC {model.bic(iris.data):.2f} (lower is better; with the default prior), 44 parameters" in said
     report = (tmp_path / "out" / "report.html").read_text()
     assert "3 clusters in 150 rows" in report
     assert "versicolor" in report

@@ -138,6 +138,7 @@ def test_progress_says_how_many_are_done_and_how_long_is_left(flowers, tmp_path)
         printed = process.stdout.read()
     os.close(terminal)
     assert process.returncode == 0, shown
-    # The number done and the time depend on the machine; the total is that of nine numbers of 14 families.
-    assert re.search(rb"fitting .*\d+ of 126 candidates .*\d:\d\d", shown)
+    # The number done and the time depend on the machine; the total is nine numbers of 14 families, Gaussian
+    # and with long tails.
+    assert re.search(rb"fitting .*\d+ of 252 candidates .*\d:\d\d", shown)
     assert b"candidates" not in printed

@@ -181,7 +181,7 @@ def test_the_mixture_of_the_means_has_what_the_posterior_has_not():
     ("parameters", "message"),
     [
         ({"covariance_type": "VEV"}, "use GaussianMixture"),
-        ({"warm_start": "a.npz"}, "starts from no file"),
+        ({"warm_start": "a.npz"}, "cannot start from a file"),
         ({"degrees_of_freedom_prior": 2.0}, "greater than 2, but got 2.000"),
         ({"mean_prior": [0.0]}, r"'means' should have the shape of \(3,\)"),
         ({"covariance_prior": np.eye(2)}, "'full covariance_prior' should have the shape"),

@@ -114,9 +114,9 @@ def test_a_fit_that_stops_at_max_iter_leaves_its_end(path):
 def test_only_files_are_replaced(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         mixture(checkpoint=pipe).fit(X)
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         mixture().fit(X).save(pipe)
     assert pipe.is_fifo()
     (tmp_path / "link.npz").symlink_to(tmp_path / "real.npz")

@@ -267,7 +267,7 @@ def test_a_wrong_checksum_is_refused(path):
     changed.append({name: values for name, values in arrays.items() if name != "checksum"})
     for wrong in changed:
         np.savez(other, **wrong)
-        with pytest.raises(ValueError, match="checksum does not fit"):
+        with pytest.raises(ValueError, match="checksum does not match"):
             GaussianMixture.load(other)
 
 
@@ -356,8 +356,8 @@ def test_two_arrays_of_one_name_are_refused(path):
         ({"means_": np.full((2, 3), np.inf)}, "infinity"),
         ({"means_": [[0.0, 0, 0], [1e308, 0, 0]]}, "means_ are too large: their squares overflow"),
         ({"weights_": [0.0, 0.0], "noise_origin": np.zeros(3), "noise_edges": np.ones(3)}, "weights_"),
-        ({"noise_origin": np.zeros(3)}, "noise_origin alone"),
-        ({"noise_edges": np.ones(3)}, "noise_edges alone"),
+        ({"noise_origin": np.zeros(3)}, "only noise_origin"),
+        ({"noise_edges": np.ones(3)}, "only noise_edges"),
         ({"covariances_": np.ones((2, 3))}, r"covariances_ must be float64 of shape \(2, 3, 3\)"),
         ({"covariances_": np.ones((2, 3, 3)) - 0.1 * np.eye(3)}, "positive definite"),
         ({"covariances_": np.stack([np.eye(3) + np.eye(3, k=1) / 2] * 2)}, "symmetric"),

@@ -103,7 +103,7 @@ def test_numbers_out_of_range_and_constant_columns_are_named():
 # --- dataframes -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("values", ["setosa", pd.Timestamp("2020-01-01")])
+@pytest.mark.parametrize("values", ["setosa", pd.Timestamp("2020-01-01"), pd.Categorical(["u", "v"] * 10)])
 def test_a_column_that_holds_no_numbers_is_named(values):
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20, 2)), columns=["a", "b"]).assign(c=values)
     fits = (

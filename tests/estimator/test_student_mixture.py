@@ -217,7 +217,7 @@ def test_the_summary_says_how_long_the_tails_are():
     assert "long tails" in text
     assert "degrees of freedom. The fewer, the longer." in text
     normal = np.random.default_rng(0).uniform(-1, 1, (400, 2))
-    assert "200, the most that is estimated: as good as Gaussian" in StudentMixture(1).fit(normal).summary()
+    assert "200, the upper limit: practically Gaussian" in StudentMixture(1).fit(normal).summary()
     assert "200" not in StudentMixture(1, dof=4).fit(normal).summary().partition("Tails")[2].partition(".")[0]
 
 

@@ -97,7 +97,7 @@ def test_the_number_of_chunks_does_not_matter(monkeypatch):
         (pl.DataFrame({"a": [1.0, 2.0], "b": [1.0, 2.0]}).lazy(), TypeError, "collect"),
         (np.ma.masked_array(np.eye(3), np.eye(3) > 0), ValueError, "masked"),
         (sparse.csr_array(np.eye(3) * 1j), TypeError, "complex"),
-        (sparse.coo_array(np.ones(3)), ValueError, "two dimensions"),
+        (sparse.coo_array(np.ones(3)), ValueError, "two-dimensional"),
         (np.array([["1", "2"], ["3", "4"]]), TypeError, "numbers"),
         (np.zeros((5, 0)), ValueError, "no columns"),
         (iter([]), ValueError, "without chunks"),

@@ -9,6 +9,7 @@ from matplotlib.colors import to_hex
 import apolar
 from apolar.plots import scatter_matrix
 from apolar.plots.chart import COLOURS, GREY, NOISE_STYLE
+from apolar.plots.scatter import separate_ties
 from apolar.plots.views import MixtureView
 from mixtures import FAMILY_NAMES
 from plots.reading import (
@@ -203,3 +204,14 @@ def test_the_same_call_gives_the_same_bytes():
         pictures.append(io.BytesIO())
         scatter_matrix(X, labels, max_points=300).savefig(pictures[-1], format="png", dpi=50)
     assert pictures[0].getvalue() == pictures[1].getvalue()
+
+
+def test_equal_rows_of_few_integers_are_shown_apart():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(1, 6, 200), rng.normal(size=200)])
+    apart, has_moved = separate_ties(X)
+    assert has_moved
+    assert len(np.unique(apart[:, 0])) == 200
+    np.testing.assert_array_equal(np.round(apart[:, 0]), X[:, 0])
+    np.testing.assert_array_equal(apart[:, 1], X[:, 1])
+    assert not separate_ties(X[:, 1:])[1]

@@ -83,6 +83,15 @@ def test_candidates_far_behind_leave_the_frame():
     assert "above the frame" not in note(axes)
 
 
+def test_long_tails_have_lines_of_their_own():
+    chosen = selection()
+    tails = [replace(row, distribution="t", bic=row.bic + 1) for row in chosen.table if row.bic == row.bic]
+    axes = bic_curves(replace(chosen, table=(*chosen.table, *tails)))
+    assert (
+        lines(axes)["full, t"].get_xdata().tolist() == lines(axes)["full"].get_xdata().tolist() == [1, 2, 3]
+    )
+
+
 def test_failed_candidates_are_gaps():
     chosen = selection()
     for number in (1, 2):

@@ -144,7 +144,7 @@ def test_certain_noise_is_not_in_doubt():
 def test_two_clusters_and_one():
     X, _ = three_clusters()
     axes = uncertainty(apolar.GaussianMixture(2, random_state=0).fit(X), X, ax=blank())
-    assert note(axes).endswith("0.5 is the most that two clusters can have.")
+    assert note(axes).endswith("With two clusters it is at most 0.5.")
     axes = uncertainty(apolar.GaussianMixture(1).fit(X[:, :1]), X[:, :1], columns="pca")
     assert note(axes) == "There is one cluster: nothing is uncertain."
     check_texts(axes)

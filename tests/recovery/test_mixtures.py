@@ -325,7 +325,7 @@ def test_bad_moments_and_mixtures_are_refused():
         (lambda: apolar.recover(moments, terms), "order 3 in 3 variables"),
         (lambda: apolar.spherical_moments(framed), "without a frame"),
         (lambda: apolar.datasets.make_example(3), "number must be one of"),
-        (lambda: apolar.SphericalMixture([0.5, 0.6], means, [1, 1]), "sum one"),
+        (lambda: apolar.SphericalMixture([0.5, 0.6], means, [1, 1]), "add up to one"),
         (lambda: apolar.SphericalMixture([0.5, 0.5], means, [1, 0]), "positive"),
         (lambda: apolar.SphericalMixture([0.5, 0.5], means, [1, 1, 1]), "got"),
     ):

@@ -149,6 +149,7 @@ def test_coefficients_arrays_and_terms_may_be_exact():
         ("x) + y", "unexpected"),
         ("__import__('os')", "cannot read"),
         ("i*x^3 + y^4", "imaginary unit"),
+        ("sin(y)^3", "has the function sin"),
         ("10^1000*x^3", "too large for a number"),
         ("1" * 5000 + "*x", "too large for a number"),
         ("(" * 5000 + "x" + ")" * 5000, "too many brackets"),

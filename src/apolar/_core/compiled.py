@@ -30,8 +30,8 @@ NUMPY = "numpy"
 # is the number of axes of a covariance.
 SPHERICAL, DIAGONAL, FULL = 0, 1, 2
 # Rows are summed in parts, whose sums are added in order: results do not depend on the number of threads. A
-# part has at least this many rows; there are at most so many parts, or so many that their sums take this many
-# numbers, but not fewer than the least.
+# part has at least this many rows; there are at most MAX_PARTS parts, fewer if their sums take more than
+# PART_NUMBERS numbers, and at least MIN_PARTS.
 PART_ROWS = 1024
 MAX_PARTS, MIN_PARTS = 256, 16
 PART_NUMBERS = 2**17
@@ -270,7 +270,7 @@ def third_sums(
 
 
 def part_rows(n_rows: int, n_numbers: int) -> int:
-    """Return the rows of a part, of so many rows that are summed to so many numbers."""
+    """Return the rows of a part, for rows whose sums take `n_numbers` numbers."""
     n_parts = max(MIN_PARTS, min(MAX_PARTS, PART_NUMBERS // n_numbers))
     return max(1, -(-n_rows // (n_parts * PART_ROWS))) * PART_ROWS
 

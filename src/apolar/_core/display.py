@@ -17,11 +17,11 @@ __all__ = [
     "with_error",
 ]
 
-# Figures of a number, and of a deviation or standard error beside it.
+# Figures of a number, and of the deviation or standard error next to it.
 N_FIGURES, N_ERROR_FIGURES = 4, 2
 # From these powers of ten on a number is written with an exponent.
 MIN_POWER, MAX_POWER = -5, 7
-# A number beside its error has more digits before it is written with an exponent: a time in seconds has ten.
+# A number next to its error has more digits before it is written with an exponent: a time in seconds has ten.
 MAX_DIGITS = 12
 
 
@@ -153,7 +153,7 @@ def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]], caption: str
     ----------
     heads : sequence of str
     rows : iterable of sequences of str
-        As many cells as there are heads.
+        One cell for each head.
     caption : str, default=""
 
     Returns

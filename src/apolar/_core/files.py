@@ -73,15 +73,15 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder: give the path of a file in it.")
     if target.exists() and not target.is_file():
-        raise OSError(f"{target} is no regular file, and would be lost: give another path.")
+        raise OSError(f"{target} is not a regular file, and would be lost: give another path.")
     return target
 
 
 def new_part(target: Path) -> Path:
-    """Create an empty temporary file beside a target, and return its path.
+    """Create an empty temporary file next to a target, and return its path.
 
-    Its name has a fixed length: that of the target may be as long as the file system allows. If it is to
-    replace a file, which may be private, only its owner can read it until it does.
+    Its name has a fixed length: that of the target may be as long as the file system allows. If it
+    replaces a file, which may be private, only its owner can read it until it does.
     """
     part = target.with_name(f".apolar-{uuid.uuid4().hex}.part")
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if target.exists() else 0o666))
@@ -180,7 +180,7 @@ def load_arrays(
         )
     if stored_checksum != _checksum(arrays):
         raise ValueError(
-            f"{path} is damaged: its checksum does not fit. Make the file again, or take a copy."
+            f"{path} is damaged: its checksum does not match. Make the file again, or take a copy."
         )
     missing = sorted(set(names) - set(arrays))
     if missing:

@@ -71,7 +71,7 @@ def descend(
     is_slow : callable, optional
         Whether the gain of a step is slow progress, for the cost before it.
     patience : int, default=1
-        Stop after so many slow steps in a row.
+        Stop after this many slow steps in a row.
     """
     growth, n_slow = 2.0, 0
     costs: list[float] = []

@@ -55,7 +55,7 @@ class Settings:
     max_columns: int = 32
 
     # --- search: proposals ---
-    # Halves of a component are placed so many deviations from its mean, along the principal axis.
+    # Halves of a component are placed this many deviations from its mean, along the principal axis.
     half_step: float = 0.8
     # Bounds on the share of the variance that is between the parts of a skewed component.
     min_between: float = 0.1

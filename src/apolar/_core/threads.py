@@ -28,7 +28,7 @@ MAX_THREADS = 256
 
 # Emptied in a forked child, where the threads of the parent do not run.
 _POOL: list[ThreadPoolExecutor] = []
-# Of the pool, and of the settings of BLAS.
+# Guards the pool and the settings of BLAS.
 _LOCK = threading.Lock()
 # How many contexts of one BLAS thread each thread is in, and the settings before the first of them entered.
 _THREADS: Counter[int] = Counter()

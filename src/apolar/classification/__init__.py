@@ -46,14 +46,14 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
     and what predicts their classes best is fitted to all rows. The simplest choice is one Gaussian for each
     class, between linear and quadratic discriminant analysis and naive Bayes, as predicts single rows left
     out best, in closed form; a mixture is chosen only where it predicts better by more than a standard error.
-    So few rows are enough. `message_` says what was chosen and why. Rows of unknown class, if there are any,
+    A few rows are therefore enough. `message_` says what was chosen and why. Rows of unknown class, if there are any,
     take part in the Gaussians of the classes.
 
-    What is given is not chosen. With one component and full covariances this is quadratic discriminant
-    analysis, with "diag" Gaussian naive Bayes. With `shared=True` each class is one Gaussian, and the family
-    says what their covariances have in common, as in mclust's EDDA: "tied" is linear discriminant analysis.
-    With `shared=False` each class has a mixture of its own, and `criterion="bic"` chooses its number of
-    components and family as mclust's `MclustDA` does.
+    Parameters that are given are not chosen. With one component and full covariances this is quadratic
+    discriminant analysis, with "diag" Gaussian naive Bayes. With `shared=True` each class is one Gaussian,
+    and the family says what their covariances have in common, as in mclust's EDDA: "tied" is linear
+    discriminant analysis. With `shared=False` each class has a mixture of its own, and `criterion="bic"`
+    chooses its number of components and family as mclust's `MclustDA` does.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ TOWARDS_DIAGONAL = (1.0, 0.6, 0.3, 0.1, 0.03, 0.01)
 # Rows of unknown class count together for at most this part of those of known class, and the steps of EM that
 # assign them: see benchmarks/results/few_labels.md.
 UNLABELLED_SHARE, N_STEPS = 0.5, 20
-# Of the rows of a class, and of a determinant, the least that is left without a row.
+# The least that is left of the rows of a class, and of a determinant, without a row.
 MIN_REST = 1e-9
 # How often missing values are drawn, where covariances are shared: the sums then have their expected values
 # up to a third of what sampling rows does to them.
@@ -221,7 +221,7 @@ def _shared_candidates(rows: ClassRows, settings: Any, by_prediction: bool) -> l
     kinds = default_kinds(rows.values.shape[1]) if given is None else given
     kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     families = {kind: family(kind) for kind in kinds}
-    # With the default prior these are shrunk as strongly as predicts the classes of rows left out best.
+    # With the default prior the strength is the one that predicts the classes of rows left out best.
     is_default = prior == "default" and by_prediction
     shrinking = [kind for kind in families if is_default and families[kind].name in ("full", "tied")]
     own = not all(families[kind].shares_covariance for kind in shrinking or kinds)
@@ -371,7 +371,7 @@ class ClassSums:
     def log_joint(self, values: Array, common: float, diagonal: float) -> Array:
         """Return logarithms of class share times density, up to a constant, shape (n_rows, n_classes)."""
         pairs = zip(self.means, np.linalg.cholesky(self.covariances(common, diagonal)), strict=True)
-        columns = [_log_density(_solved(root, values - mean), root) for mean, root in pairs]
+        columns = [_log_density(_solve(root, values - mean), root) for mean, root in pairs]
         return np.column_stack(columns) + np.log(self.counts)
 
     def log_joint_without(self, rows: ClassRows, common: float, diagonal: float) -> Array:
@@ -391,7 +391,7 @@ class ClassSums:
             lost = (1 - diagonal) * removed * counts / rest * np.where(is_own, 1.0, common) / divisors[k]
             stretch = 1 + (1 - diagonal) * (divisors[k] / fewer - 1)
             moved = (rows.values - self.means[k]) * np.where(is_own, counts / rest, 1.0)[:, None]
-            of_row, of_lost = _solved(root, moved), _solved(root, offsets)
+            of_row, of_lost = _solve(root, moved), _solve(root, offsets)
             ratio = np.maximum(1 - lost * np.einsum("ij,ij->j", of_lost, of_lost), MIN_REST)
             longer = lost * np.einsum("ij,ij->j", of_row, of_lost) ** 2 / ratio
             logs = np.log(ratio) + len(root) * np.log(stretch)
@@ -401,7 +401,7 @@ class ClassSums:
         return np.column_stack(columns)
 
 
-def _solved(root: Array, rows: Array) -> Array:
+def _solve(root: Array, rows: Array) -> Array:
     """Return rows in units of a triangular root of a covariance, shape (n_features, n_rows)."""
     return np.asarray(solve_triangular(root, rows.T, lower=True, check_finite=False))
 

@@ -85,7 +85,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> No
     ctx.exit()
 
 
-# Eager options are read first: so the order of the two does not matter.
+# Eager options are read first, so that the order of the two does not matter.
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version", is_flag=True, expose_value=False, callback=_print_version, help="Show the version and exit."
@@ -97,19 +97,19 @@ def _print_version(ctx: click.Context, _: click.Parameter, is_asked: bool) -> No
     help="With --version: also libraries, threads and kernels.",
 )
 def main(verbose: bool) -> None:
-    """Gaussian mixtures from moments, and symmetric tensor decomposition.
+    """Find clusters in tables, and decompose symmetric tensors.
 
     \b
     Examples:
+      apolar example iris
       apolar fit iris.csv -k 3
-      apolar reproduce iris
       apolar decompose "x^3 - 3*x*y^2"
 
     \b
     Shell completion: eval "$(_APOLAR_COMPLETE=bash_source apolar)", or zsh_source, fish_source.
     """
     if verbose:
-        raise click.UsageError("--verbose goes with --version.")
+        raise click.UsageError("--verbose needs --version.")
 
 
 @main.command()
@@ -141,7 +141,7 @@ def main(verbose: bool) -> None:
 def reproduce(
     names: tuple[str, ...], output: Path | None, simulations: int, repeats: int, seed: int, jobs: int | None
 ) -> None:
-    """Make tables and figures of the paper, its printed values beside ours.
+    """Reproduce tables and figures of the paper, next to its printed values.
 
     NAME is table1, table2, table5 ... table10 (the labels of the paper's
     source; in print Tables 1, 3, 2, 4, 5-8), figure1, figure2, figure3, a name
@@ -149,7 +149,8 @@ def reproduce(
 
     Table5 and table6 are 20 times 100 data sets each: half an hour together on
     two cores, less with --simulations and --repeats. With -o, each data set is
-    saved as it is done, and the same command goes on after an interruption.
+    saved when it is done, and the same command continues after an
+    interruption.
 
     This needs a clone of the repository, or the package in its folder
     reproduction.

@@ -58,7 +58,7 @@ class FormCommand(click.Command):
 @click.option(
     "--constraint",
     type=click.Choice(["nonnegative", "orthogonal"]),
-    help="Only terms with points and weights of at least zero, or with orthonormal points.",
+    help="Require non-negative points and weights, or orthonormal points.",
 )
 @click.option("--no-refine", is_flag=True, help="Leave the terms as the method gives them.")
 @click.option("--exact", is_flag=True, help="Print the terms in rational or algebraic numbers, with a proof.")
@@ -219,7 +219,7 @@ def _without_comments(text: str) -> str:
 
 def _from_number(value: Any) -> float | int | Fraction:
     """Return a number, or a string such as "1/3" or "0.1" as a fraction."""
-    if isinstance(value, str) and "e" not in value.lower():  # the fraction of 1e999999 has as many digits
+    if isinstance(value, str) and "e" not in value.lower():  # the fraction of 1e999999 has a million digits
         return Fraction(value)
     return value if isinstance(value, int) else float(value)
 

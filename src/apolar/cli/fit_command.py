@@ -83,12 +83,13 @@ def fit(
     """Find clusters in a table: labels, model and report.
 
     DATA is a CSV, TSV, Parquet, Feather, NPY or XLSX file, several of them or
-    a folder, or - for standard input. Columns that are numbers are used, but
-    for those that cannot be clustered by: they are named. The results go to a
-    folder: labels.csv (row, cluster, its probability, outlier, the probability
-    of each cluster, and with -k auto the larger cluster that clusters which
-    overlap were combined into), model.npz (for `apolar predict`) and report.html. Clusters
-    are numbered from 1, the largest first.
+    a folder, or - for standard input. All numeric columns are used, except
+    constants, row numbers, codes and copies, which are named. The results go
+    to a folder: labels.csv (row, cluster, its probability, outlier, the
+    probability of each cluster, and with -k auto the larger cluster that
+    clusters which overlap were combined into), model.npz (for
+    `apolar predict`) and report.html. Clusters are numbered from 1, the
+    largest first.
 
     \b
     Examples:
@@ -302,7 +303,8 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
     }
     show_grid(fixed, means, MixtureView.of(model).separation.tolist())
     fit, tails = analysis.likelihood, long_tails(analysis, table.X)
-    bic = f"BIC {fit.criteria['bic']:.2f} (lower is better), {fit.n_parameters} parameters"
+    how = "lower is better" if analysis.selection is not None else "lower is better; with the default prior"
+    bic = f"BIC {fit.criteria['bic']:.2f} ({how}), {fit.n_parameters} parameters"
     per_row = fit.log_left_out / fit.n_samples
     new_row = f"Expected log-likelihood of a new row: {per_row:.4g}." if per_row == per_row else ""
     say(

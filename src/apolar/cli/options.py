@@ -25,7 +25,7 @@ ALONE = "alone"
 class NameOf(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2
     """A name in a table of the library, such as that of the covariance families.
 
-    The table is loaded when a name is to be checked: `--help` must not wait for NumPy.
+    The table is loaded when a name is checked: `--help` must not wait for NumPy.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class GroupedCommand(click.Command):
         sections: dict[str, list[tuple[str, str]]] = {title: [] for title in (*SECTIONS, "Other options")}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
-            if record is not None:
+            if record is not None and isinstance(param, click.Option):
                 titles = (title for title, names in SECTIONS.items() if param.name in names)
                 sections[next(titles, "Other options")].append(record)
         for title, records in sections.items():
@@ -136,7 +136,9 @@ def _add(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
 
 # --- options --------------------------------------------------------------------------------------
 
-seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+seed_option = click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random numbers."
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 id_option = click.option(
     "--id-column",
@@ -149,8 +151,8 @@ outliers_option = click.option(
     is_flag=False,
     flag_value=ALONE,
     metavar="[LEVEL]",
-    help="List the rows that are too far from every cluster. With a number, the probability of any such row "
-    "in a table without outliers; 0.05 by default.",
+    help="List the rows that are too far from every cluster. LEVEL is the probability of listing any row "
+    "of a table without outliers; 0.05 by default.",
 )
 
 resamples_option = click.option(
@@ -169,10 +171,10 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
     components : str or None
         The default of -k; None if it must be given.
     """
-    default_form, default_criterion = "By default all.", ""
+    default_form, default_criterion = "Default: all.", ""
     if components is None:
         default_criterion = " By default bic, and with -k auto clusters."
-        default_form = "By default full, and with several numbers of clusters the best of all."
+        default_form = "Default: full; if several numbers of clusters are given, the best of all."
     return _add(
         click.option(
             *("-k", "--components"),
@@ -194,15 +196,15 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
             type=CRITERION,
             default=None if components is None else "bic",
             show_default=components is not None,
-            help="What decides among several: bic, aic, icl, evidence, loo, or clusters: bic, and then "
-            f"components that overlap are combined.{default_criterion}",
+            help="How the best of several is chosen: bic, aic, icl, evidence, loo, or clusters: bic, and "
+            f"then components that overlap are combined.{default_criterion}",
         ),
         click.option(
             "--tails",
             type=click.Choice(["auto", "gaussian", "t"]),
             default="auto",
             show_default=True,
-            help="The tails of the clusters: gaussian, t for long ones, or auto for what suits the rows.",
+            help="The tails of the clusters: gaussian, t for long ones, or auto to choose.",
         ),
         click.option(
             "--noise",
@@ -210,13 +212,13 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
             is_flag=False,
             flag_value=ALONE,
             metavar="[FRACTION]",
-            help="Rows may be noise, in no cluster: their label is -1. With a number, the fraction expected.",
+            help="Allow rows that belong to no cluster: their label is -1. FRACTION is the expected share.",
         ),
         click.option(
             "--standardise/--no-standardise",
             "--standardize/--no-standardize",
             default=None,
-            help="Divide columns by their standard deviations; by default, a sketch in mixed units.",
+            help="Divide columns by their standard deviations; by default only for a sketch in mixed units.",
         ),
         seed_option,
     )
@@ -244,13 +246,13 @@ _FORMAT = (
         metavar="LIST",
         multiple=True,
         callback=_split_names,
-        help="What else stands for a missing value, such as -999 or unknown,refused.",
+        help="Further codes for missing values, such as -999 or unknown,refused.",
     ),
     click.option("--sheet", metavar="NAME", help="The sheet of a workbook."),
     click.option(
         "--header/--no-header",
         default=None,
-        help="Whether the first row names the columns; by default, if its cells are not numbers.",
+        help="Whether the first row names the columns; by default it does if its cells are not numbers.",
     ),
     click.option(
         "--skip-rows",
@@ -270,7 +272,7 @@ reading_options = _add(
         "--columns",
         metavar="NAMES",
         callback=_split_names,
-        help="Columns to use, in the order of the model's; by name by default.",
+        help="Columns to use, in the order of the model; by default those with its names.",
     ),
     _DROP_MISSING,
     *_FORMAT,
@@ -290,8 +292,8 @@ table_options = _add(
         metavar="NAMES",
         multiple=True,
         callback=_split_names,
-        help="Columns to use although they are constant, number the rows, have few values or are copies; "
-        "all for all of these.",
+        help="Columns to use even if they are constant, number the rows, have few values or are copies; "
+        "all to use every such column.",
     ),
     *_FORMAT,
 )

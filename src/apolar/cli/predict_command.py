@@ -115,7 +115,7 @@ def predict(
             if report is not None:
                 analysis = describe(mixture, table.X, table.names, labels=table.labels, outlier_level=level)
                 n_rows = f"{mixture.n_samples_seen_:,.0f} rows"
-                loaded = f"The mixture was loaded from {model}: it was fitted to {n_rows}, before."
+                loaded = f"The mixture was loaded from {model}: it was fitted to {n_rows}."
                 page = report_page(analysis, table.X, provenance(table, 0, loaded))
                 with Output(report.parent, reads=[model, *data]) as files:
                     files.add_lines(report.name, [page])

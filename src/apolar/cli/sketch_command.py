@@ -234,7 +234,9 @@ def _best_of_families(
     selection = select_from_moments(moments, wanted, kinds or ("diag", "tied", "full"))
     found = selection.best
     criteria = sorted(row.criterion for row in selection.table if not row.reason)
-    behind = f", {criteria[1] - criteria[0]:.1f} below the next" if criteria[1:] else ""
+    # One component is the same mixture in several families.
+    others = [each for each in criteria if each - criteria[0] > 1e-6 * (1 + abs(each))]
+    behind = f", {others[0] - criteria[0]:.1f} below the next" if others else ""
     notes.append(
         f"{count_noun(found.n_components, f'{found.covariance_type} component')} "
         f"{'has' if found.n_components == 1 else 'have'} the lowest BIC for moments of "
@@ -320,7 +322,7 @@ def _print(
 
 
 def _advice(has_numbers: bool, has_families: bool) -> str:
-    """Return what to try with a sketch whose moments contradict the mixture, but for what was tried."""
+    """Return what to try with a sketch whose moments contradict the mixture, except what was tried."""
     if not has_numbers:
         return "try -k auto"
     if has_families:

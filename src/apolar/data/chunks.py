@@ -137,7 +137,7 @@ def require_table(shape: tuple[int, ...]) -> None:
     """Raise ValueError for a shape that has not two dimensions, or no columns."""
     if len(shape) != 2:
         remedy = "Reshape one column with X.reshape(-1, 1), one row with X.reshape(1, -1)."
-        raise ValueError(f"X must be a table, of two dimensions; got shape {tuple(shape)}. {remedy}")
+        raise ValueError(f"X must be a two-dimensional table; got shape {tuple(shape)}. {remedy}")
     if shape[1] == 0:
         raise ValueError(f"X has no columns: its shape is {tuple(shape)}.")
 

@@ -63,7 +63,7 @@ def from_dask(X: Any) -> DaskRows:
             "dask.array.from_delayed or dask.dataframe.from_delayed."
         )
     if X.ndim != 2:
-        raise ValueError("X must be a table, of two dimensions; got a series. Pass X.to_frame().")
+        raise ValueError("X must be a two-dimensional table; got a series. Pass X.to_frame().")
     if not len(X.columns):
         raise ValueError("X has no columns.")
     names = tuple(X.columns) if all(isinstance(name, str) for name in X.columns) else None
@@ -314,7 +314,7 @@ def _aligned_weights(sample_weight: Any, rows: Partitions) -> Any:
     """Return the weights as a Dask array in the partitions of the rows."""
     sample_weight = da.asarray(sample_weight)
     if sample_weight.ndim != 1:
-        raise ValueError("sample_weight must be of one dimension: an array or a series of Dask.")
+        raise ValueError("sample_weight must be one-dimensional: an array or a series of Dask.")
     is_known = _known_lengths(sample_weight) is not None
     if sample_weight.numblocks[0] == len(rows.parts) and not (is_known and rows.lengths is not None):
         # Each task checks that its weights have the length of its partition.
@@ -378,13 +378,13 @@ def call_on_partition(
                 f"Partition {index} of X has {rows.n_rows} rows where its chunks say {len(place)}: give "
                 "dask.array.from_delayed the true shape, or nan and then call X.compute_chunk_sizes()."
             )
-        rows = ArrayRows(_aligned(rows.values), first_row=0 if place is None else place.start)
+        rows = ArrayRows(_align(rows.values), first_row=0 if place is None else place.start)
         if weights is not None and np.shape(weights) != (rows.n_rows,):
             raise ValueError(
                 f"Partition {index} has {rows.n_rows} rows, and its sample_weight is of shape "
                 f"{np.shape(weights)}: give X and sample_weight the same partitions."
             )
-        return function(rows if weights is None else rows.with_weights(_aligned(weights)), *arguments)
+        return function(rows if weights is None else rows.with_weights(_align(weights)), *arguments)
     except RowError as error:
         if place is not None:
             raise
@@ -392,7 +392,7 @@ def call_on_partition(
         raise ValueError(f"{error} Rows are counted from the first of partition {index}.") from error
 
 
-def _aligned(values: Any) -> Any:
+def _align(values: Any) -> Any:
     """Return an array of NumPy that begins at a multiple of the size of a number; others as they are.
 
     What a cluster sends begins at any byte, and NumPy adds such numbers in other parts: which worker has a

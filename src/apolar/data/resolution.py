@@ -83,7 +83,7 @@ def _step_up_to(distinct: Array, precision: float) -> float:
     error = ROUNDINGS * precision * float(np.abs(distinct).max())
     offsets = distinct - distinct[0]
     lengths = np.concatenate([np.diff(offsets), offsets])
-    # Values that are equal but for rounding are no step apart.
+    # Values that are equal up to rounding are not a step apart.
     lengths = np.sort(lengths[lengths > 2 * error])
     if not len(lengths):
         return 0.0

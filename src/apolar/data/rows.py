@@ -196,7 +196,7 @@ class Rows(ABC):
             raise ValueError("X has no rows, or the weights of the rows are all zero.")
 
     def size_of_chunks(self, chunk_rows: RowsPerChunk) -> Any:
-        """Return the number of rows of a chunk, but for distributed rows, of which each partition says it."""
+        """Return the number of rows of a chunk; for distributed rows, the function that says it."""
         if self.is_distributed or isinstance(chunk_rows, int):
             return chunk_rows
         return self.chunk_rows() if chunk_rows is None else chunk_rows(self)

@@ -230,7 +230,7 @@ class MappedFileRows(ArrayRows):
     """The rows of an array that is mapped from a file; pages that have been read are released.
 
     The operating system may keep them in its page cache, but they do not count as memory of this process.
-    `in_memory` is False, so that nothing that grows with the number of rows is stored beside them.
+    `in_memory` is False, so that nothing that grows with the number of rows is stored besides them.
 
     Parameters
     ----------
@@ -360,7 +360,7 @@ class ChunkRows(Rows):
             raise ValueError("Some chunks have weights and others have none: give all of them weights.")
         is_on_device = rows.device_template is not None
         if is_on_device != (first.device_template is not None) or rows.is_sparse != first.is_sparse:
-            raise TypeError(f"Chunk {index} is of another kind than the first: give all of them in one form.")
+            raise TypeError(f"Chunk {index} has another type than the first: give all chunks the same type.")
 
 
 def _open_chunk(chunk: Any, first_row: int = 0) -> Rows:

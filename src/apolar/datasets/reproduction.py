@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# In a clone, beside `src`.
+# In a clone, next to `src`.
 CLONE = Path(__file__).parents[3] / "reproduction"
 REMEDY = (
     "This needs the package apolar-reproduction, which is not part of apolar: "

@@ -112,7 +112,7 @@ class KernelBlock(Block):
 
 
 def is_fused(device_template: Any, n_columns: int, n_components: int, is_full: bool = False) -> bool:
-    """Return whether there are kernels for rows on this device, with so many columns and components.
+    """Return whether there are kernels for rows on this device, with this many columns and components.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ class HeldParameters:
             given, estimated = getattr(known, name), getattr(parameters, name)
             return estimated if given is None else np.where(np.isnan(given), estimated, given)
 
-        # Weights are those of so many components.
+        # Weights are those of all components together.
         kept = ("weights", "means", "covariances")[int(parameters.n_components > self.n_components) :]
         return replace(parameters, **{name: held(name) for name in kept})
 

@@ -217,11 +217,11 @@ class LeftOut:
         own = pulled * (counts / (counts - pulled))
         of_common = (own if is_one else moved) * by_all
         of_slope = of_common if is_one else of_common + own * by_own
-        # A weight may vanish beside that of all rows.
+        # A weight may vanish compared with that of all rows.
         pieces = (own + moved) / xp.clip(of_slope, min=MIN_WEIGHT)
         common_slope, slope = of_common / (held * widened), of_slope / (held * widened)
         constant = xp.log((kept + of_weights) * all_rows / ((counts + of_weights) * (all_rows - removed)))
-        # Beside noise, all components together may hold less than the row.
+        # With noise, all components together may hold less than the row.
         share = xp.clip(removed / of_components, max=1 - MIN_LEFT)
         constant = constant + xp.log((1 - share) / (1 - removed / total))
         constant = constant - 0.5 * n_observed * xp.log(factor)
@@ -233,7 +233,8 @@ class LeftOut:
     def sums(self, block: Block) -> tuple[float, float, float, float]:
         """Return weighted sums over the rows of a block, under one mixture.
 
-        Of log-densities under the mixture with and without the row, of squares of the latter, and of ones.
+        They are sums of log-densities under the mixture with and without the row, of squares of the latter,
+        and of ones.
         """
         without, seen = (part[0, :] for part in self.densities(block))
         xp = namespace(seen)

@@ -136,16 +136,16 @@ def _log_densities(values: Array, weights: Array | None) -> Array:
 def _noise_share(log_densities: Array, weights: Array | None) -> float:
     """Return the share of noise, by EM for rows of two densities: that of noise is its share of the rows.
 
-    The volume up to a neighbour has a gamma distribution, of as many degrees as there are neighbours. At
+    The volume up to a neighbour has a gamma distribution, with one degree for each neighbour. At
     first, half of the rows are noise, and the others are as dense as the densest tenth.
     """
     row_weights, k = np.ones(len(log_densities)) if weights is None else weights, SETTINGS.neighbour
-    # Of many columns, volumes would overflow.
+    # With many columns, volumes would overflow.
     volumes = np.exp(np.clip(-log_densities, -300, 300))
     share, density = 0.5, 1 / float(np.quantile(volumes, 0.1))
     for _ in range(SETTINGS.sample_passes):
         prior = max(share, MIN_WEIGHT)
-        # Of ratios, the logarithms: they may leave the range of numbers themselves.
+        # Logarithms, as the ratios themselves may overflow.
         each = math.log(prior) - math.log(density) - (prior - density) * volumes
         log_odds = math.log(prior) - math.log1p(-prior) + k * each
         noise = row_weights * expit(log_odds)

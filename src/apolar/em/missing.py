@@ -274,7 +274,7 @@ class AlignedBlock(IncompleteBlock):
     def _expand(self, natural: Array) -> Array:
         """Return the natural parameters of the stored columns."""
         linear, quadratics = self._parts(natural)
-        # The part of a column in the logit, but for what is linear in the statistics of its value.
+        # The part of a column in the logit, except what is linear in the statistics of its value.
         precisions = -2 * quadratics
         of_errors = quadratics * self.errors
         constants = 0.5 * (np.log(precisions) - LOG_2PI - linear * (linear / precisions)) + of_errors

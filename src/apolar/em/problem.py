@@ -196,7 +196,7 @@ class Problem(RowSamples):
 
     @property
     def has_noise(self) -> bool:
-        """Whether there is a noise component beside the Gaussian ones."""
+        """Whether there is a noise component besides the Gaussian ones."""
         return self.noise is not None
 
     @property
@@ -259,7 +259,7 @@ class Problem(RowSamples):
     def m_step(
         self, stats: SufficientStats, prior: Prior | None, near: WhitenedParameters | None = None
     ) -> WhitenedParameters:
-        """Return the M-step of the family; beside noise, the weights are shares of all rows."""
+        """Return the M-step of the family; with noise, the weights are shares of all rows."""
         held = None if self.known is None else self.known.held
         if held is None or not held.is_any:
             parameters = self.family.m_step(stats, prior, near)
@@ -412,7 +412,7 @@ class Problem(RowSamples):
     def row_responsibilities(self, parameters: WhitenedParameters) -> tuple[Array, Array]:
         """Return responsibilities, shape (n_components, n_rows), and log-densities, shape (n_rows,).
 
-        Parameters and log-densities are those of one mixture, in whitened coordinates. Beside a noise
+        Parameters and log-densities are those of one mixture, in whitened coordinates. With a noise
         component, the responsibilities of a row add up to one less that of the noise.
         """
         exact = self.exact

@@ -21,7 +21,7 @@ __all__ = ["Fit", "FitStatus", "in_canonical_order"]
 class FitStatus(enum.Enum):
     """How EM ended; the value is a message that says what to do."""
 
-    NOT_RUN = "EM has not run: this is where it is to start."
+    NOT_RUN = "EM has not run: this is its start."
     CONVERGED = "EM reached an optimum: less than the tolerance is left to gain."
     MAX_ITER = (
         "Best performing initialization did not converge. Try different init parameters, or increase "
@@ -124,7 +124,7 @@ class Fit:
 
 
 def _is_below(rows: Array, others: Array, n_errors: float) -> bool:
-    """Return whether a sum over rows is below another one, by more than so many standard errors."""
+    """Return whether a sum over rows is below another one, by more than this many standard errors."""
     gaps = others - rows
     return float(gaps.sum()) > n_errors * float(np.sqrt(len(gaps)) * gaps.std())
 

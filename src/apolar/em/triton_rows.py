@@ -9,7 +9,7 @@ import triton.language as tl
 
 # Adding this number rounds to an integer, which is then in the lowest bits.
 TO_INTEGER = tl.constexpr(6755399441055744.0)
-# Powers of two below this do not count beside one.
+# Powers of two below this do not count when added to one.
 MIN_EXPONENT = tl.constexpr(-1000.0)
 # The bits of the fraction of a double, the exponent of one, and the bits of one.
 FRACTION_BITS = tl.constexpr(52)

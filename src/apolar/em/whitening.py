@@ -245,13 +245,13 @@ def check_scale(scale: RowMoments, names: tuple[str, ...] | None, measurement: f
         deviation = float(np.sqrt(scale.variances[column]))
         spread = f"a deviation of {deviation:.3g}" if deviation > 0 else "values too far from zero"
         raise ValueError(
-            f"Column {name} of X has {spread}: its squares leave the range of numbers. Divide the column by "
+            f"Column {name} of X has {spread}: its squares overflow or underflow. Divide the column by "
             "its scale first, or leave it out."
         )
     if measurement > MAX_MEASUREMENT * float(units.min()) ** 2:
         raise ValueError(
-            f"reg_covar={measurement:.3g} is more than {MAX_MEASUREMENT:.0e} times the variance of a column: "
-            "beside it the column is nothing. Give a smaller one, or None."
+            f"reg_covar={measurement:.3g} is more than {MAX_MEASUREMENT:.0e} times the variance of a column, "
+            "which would then not count at all. Give a smaller one, or None."
         )
 
 

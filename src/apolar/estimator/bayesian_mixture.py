@@ -55,7 +55,7 @@ class VariationalState(FittedState):
 
     @property
     def log_factors(self) -> Array:
-        """What the expected log-densities have beside those of the mixture of the means."""
+        """What the expected log-densities add to those of the mixture of the means."""
         weights = np.log(np.maximum(self.parameters.weights, MIN_WEIGHT))
         shifts = log_density_shifts(self.mean_precision, self.degrees_of_freedom, self.parameters.n_features)
         return np.asarray(expected_log_weights(self.weight_concentration) - weights + shifts)
@@ -89,7 +89,7 @@ class VariationalState(FittedState):
 
     @staticmethod
     def stored_shapes(kind: Family, n_components: int, n_features: int) -> dict[str, tuple[int, ...]]:
-        """Return the fields that files hold beside those of a mixture, and their shapes."""
+        """Return the fields that files hold besides those of a mixture, and their shapes."""
         of_weights, one = (n_components,), (n_features,) * kind.n_axes
         return {
             "weight_concentration": of_weights,
@@ -113,7 +113,7 @@ class VariationalState(FittedState):
 class BayesianGaussianMixture(GaussianMixture):
     """A mixture of Gaussians whose parameters have a distribution, by variational inference.
 
-    Takes the place of `sklearn.mixture.BayesianGaussianMixture`: from the same start, each pass gives the
+    Replaces `sklearn.mixture.BayesianGaussianMixture`: from the same start, each pass gives the
     same posterior and the same lower bound. It is faster, as passes are those of `GaussianMixture`, and takes
     the starts, sources of rows and sample weights of that class.
 
@@ -124,12 +124,12 @@ class BayesianGaussianMixture(GaussianMixture):
     covariance_type : str, default="full"
         "full", "tied", "diag", "spherical", "tied_diag", "tied_spherical", or mclust's codes for these.
     tol : float, default=1e-3
-        The run ends where the lower bound, of all rows together, changes by less in a pass.
+        The run ends when the lower bound of all rows together changes by less than this in a pass.
     reg_covar : float, default=1e-6
         Added to the variances of the rows of each component.
     max_iter : int, default=100
     n_init : int, default=1
-        The number of starts, of which the result of the highest lower bound is kept.
+        The number of starts; the result with the highest lower bound is kept.
     init_params : str, callable or array_like, default="kmeans"
         As in `GaussianMixture`.
     weight_concentration_prior_type : {"dirichlet_process", "dirichlet_distribution"}
@@ -269,7 +269,7 @@ covariance_prior_ : float or ndarray
                 f"BayesianGaussianMixture takes 'full', 'tied', 'diag' and 'spherical' covariances, not "
                 f"{family.name!r}: use GaussianMixture for those that share a part."
                 if family.shares_part
-                else "warm_start must be True or False: BayesianGaussianMixture starts from no file."
+                else "warm_start must be True or False: BayesianGaussianMixture cannot start from a file."
             )
         check_memory(family, int(self.n_components), rows.n_features)
         check_columns(self, rows.n_features)

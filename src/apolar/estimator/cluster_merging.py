@@ -208,7 +208,7 @@ class Combination(Displayed):
         shares = self.predict_proba(X)
         xp = namespace(shares)
         labels = xp.argmax(shares, axis=1)
-        # What is missing to one is the probability of noise: nothing, but for rounding, without noise.
+        # One minus the sum is the probability of noise: zero up to rounding without noise.
         is_noise = 1 - xp.sum(shares, axis=1) > xp.max(shares, axis=1)
         return xp.where(is_noise, NOISE_LABEL, labels)
 
@@ -230,7 +230,7 @@ class Combination(Displayed):
 
     @property
     def sentence(self) -> str:
-        """Which components each cluster holds, in words."""
+        """Which components each cluster holds."""
         clusters = "1 cluster" if self.n_clusters == 1 else f"{self.n_clusters} clusters"
         components = (
             "1 component combines"
@@ -318,7 +318,7 @@ def _merge_steps(
         largest.append(float(overlaps.max()))
         if len(groups) == 1:
             return tuple(merges), np.maximum(np.array(entropies[::-1]), 0.0), np.array(largest[::-1])
-        # Of pairs with equal gains, such as those that have no row in common, the first.
+        # The first of pairs with equal gains, such as those that have no row in common.
         first, second = np.triu_indices(len(groups), 1)
         best = int(np.argmax((overlaps if by == "overlap" else gains)[first, second]))
         a, b = int(first[best]), int(second[best])

@@ -392,7 +392,7 @@ class FitProgress:
         if self.estimator.verbose:
             print(f"after {self.n_passes} passes: {message}")
         if self.context is not None:
-            # The estimator has all of its attributes by now: none is to be reconstructed.
+            # The estimator has all of its attributes by now: none needs to be reconstructed.
             self.context.call_on_fit_task_end(
                 estimator=self.estimator, X=self.X, reconstruction_attributes={}
             )

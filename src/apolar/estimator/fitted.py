@@ -168,7 +168,7 @@ class FittedState:
 
     @staticmethod
     def stored_shapes(kind: Family, n_components: int, n_features: int) -> dict[str, tuple[int, ...]]:  # noqa: ARG004
-        """Return the fields that files hold beside those of a mixture, and their shapes."""
+        """Return the fields that files hold besides those of a mixture, and their shapes."""
         return {}
 
     @property
@@ -370,7 +370,7 @@ class FittedState:
             return self.is_as_likely(self.likelihood(rows))
 
     def is_as_likely(self, summary: FitSummary) -> bool:
-        """Return whether rows are those of the fit: as many, and as likely."""
+        """Return whether rows are those of the fit: the same number, equally likely."""
         mean = summary.log_likelihood / summary.n_samples
         gap = np.inf if self.lower_bound is None else abs(mean - self.lower_bound)
         return summary.n_samples == self.n_samples_seen and bool(gap <= SAME_LIKELIHOOD * max(1.0, abs(mean)))

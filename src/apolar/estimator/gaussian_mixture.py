@@ -55,7 +55,7 @@ __all__ = ["GaussianMixture"]
 class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     """A mixture of Gaussians, fitted by EM from a portfolio of starts.
 
-    Takes the place of `sklearn.mixture.GaussianMixture`: all of its parameters, methods and attributes are
+    Replaces `sklearn.mixture.GaussianMixture`: all of its parameters, methods and attributes are
     there. It differs in the start (`init_params="auto"`: moments, over-seeding, split and merge), in a prior
     that lets components with few rows borrow from the others where scikit-learn adds `reg_covar`, in choosing
     among optima by the likelihood of rows left out, and in running EM to the optimum.
@@ -69,15 +69,15 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         "EEV", "VEV", "EVV" for components that share a part of their covariances. "E" and "V" are those for
         data of one column.
     init_params : str, callable or array_like, default="auto"
-        Where EM starts. "auto": a portfolio of starts, of which the best is run to its end. "moments": the
+        Where EM starts. "auto": a portfolio of starts, the best of which is run to its end. "moments": the
         moments of the data, without any randomness. "overseed": four times as many k-means++ seeds, merged.
         "kmeans": the best of 10 runs. "mbhc": model-based hierarchical clustering. "emem": the best of 50
         short runs from random rows. "k-means++", "random_from_data", "random": as in scikit-learn. A callable
         takes (X, n_components, random_state) and returns labels, responsibilities or a mixture; labels, shape
         (n_samples,), and responsibilities, shape (n_samples, n_components), can also be given directly.
     n_init : int, default=1
-        The number of starts, of which the best result is kept: with the default prior that of the highest
-        likelihood of rows left out, otherwise that of the highest likelihood.
+        The number of starts; the best result is kept: with the default prior the one with the highest
+        likelihood of rows left out, otherwise the one with the highest likelihood.
     max_iter : int, default=500
         The most passes over the data in a run of EM.
     tol : float, default=1e-3
@@ -88,7 +88,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         of the default prior. None: the prior keeps variances above zero, whatever the units of X are.
     prior : {"default", "conjugate"}, Prior or None, default="default"
         "default": covariances are shrunk towards a common one, up to a volume of their own, that one towards
-        its diagonal, and weights towards equal ones, as strongly as makes rows that are left out likeliest:
+        its diagonal, and weights towards equal ones, with the strength that suits rows left out best:
         see `shrinkage_`. Optima are compared by the likelihood of rows left out too. Covariances that share
         a part, but not all, have the conjugate prior. Components are also kept from being narrower than the
         rounding errors of the columns: see `rounding_variances_`. "conjugate": a weak prior on each component
@@ -273,8 +273,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             that are in no group.
         fixed : dict, optional
             Parameters that are known, "weights", "means" or "covariances", in the shapes of the attributes,
-            and stay as they are given; NaN for all of the mean or the covariance of a component that is to
-            be estimated. Criteria count them as if they were estimated.
+            and stay as they are given; NaN for all of the mean or the covariance of a component whose
+            own are estimated. Criteria count them as if they were estimated.
 
         Returns
         -------
@@ -514,8 +514,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         state, prior = FittedState.of(self), check_parameters(self)[1]
         if state.loo is None:
             raise ValueError(
-                "This mixture was not fitted to rows of which one could be left out: call fit(X) first, with "
-                "all rows."
+                "This mixture was not fitted to rows that can be left out one at a time: call fit(X) first, "
+                "with all rows."
             )
         if sample_weight is not None:
             # Rows of weight zero would not be answered for.
@@ -654,8 +654,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def discriminating_directions(self, n_directions: int = 2) -> Directions:
         """Return the directions in which the components are most apart, as mclust's `MclustDR`.
 
-        The first are those of linear discriminant analysis, which part the means (mclust's `crimcoords`, of
-        the fitted mixture in place of labels); then come those in which the covariances differ most
+        The first are those of linear discriminant analysis, which separate the means (mclust's `crimcoords`,
+        of the fitted mixture in place of labels); then come those in which the covariances differ most
         [scrucca2010].
 
         Parameters
@@ -932,7 +932,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         Returns
         -------
         model : sklearn.mixture.GaussianMixture
-            Of a `BayesianGaussianMixture`, the one of scikit-learn. Its predictions are the same. Families
+            For a `BayesianGaussianMixture`, scikit-learn's own class. Its predictions are the same. Families
             that scikit-learn has not become "spherical", "diag" or "full": components repeat what they
             share. A noise component and t distributions are refused.
 

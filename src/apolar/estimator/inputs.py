@@ -22,7 +22,7 @@ from apolar._core.arrays import Array
 from apolar._core.namespaces import is_dask, to_numpy
 from apolar._core.threads import default_threads
 from apolar.data import ArrayRows, Rows, open_rows
-from apolar.data.chunks import as_counts
+from apolar.data.chunks import as_counts, require_numbers
 from apolar.data.sources import naming_text_columns, source_kind
 from apolar.exceptions import ColumnError
 from apolar.mixture.families import UNIVARIATE, Family, family
@@ -186,6 +186,8 @@ def open_input(
             ensure_all_finite="allow-nan" if get_tags(estimator).input_tags.allow_nan else True,
             ensure_min_samples=min_rows,
         )
+        # scikit-learn leaves categories of pandas as objects
+        X = require_numbers(X)
     if sample_weight is None:
         return ArrayRows(X)
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)

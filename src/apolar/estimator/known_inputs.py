@@ -132,7 +132,9 @@ def _held(problem: Problem, n_components: int, fixed: Any) -> HeldParameters:
     weights = means = covariances = None
     if "weights" in fixed:
         if problem.has_noise:
-            raise ValueError("Beside a noise component weights cannot be fixed: leave noise or them out.")
+            raise ValueError(
+                "With a noise component weights cannot be fixed: leave out noise or the weights."
+            )
         weights = checked_weights(fixed["weights"], n_components)
     if "means" in fixed:
         means = whitening.transform(_partly(fixed["means"], "means", (n_components, n_features)))

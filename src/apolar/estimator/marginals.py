@@ -79,7 +79,7 @@ def _map_rows(
     function : callable
         Takes values, shape (n, n_features), and returns an array with n entries along `axis`.
     n_columns : int or None, default=None
-        What it returns for each row: one value, or so many.
+        The number of values that it returns for each row; None: one value, without an axis.
     dtype : dtype, default=float64
         Of what it returns.
     n_working : int, default=0

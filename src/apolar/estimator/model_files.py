@@ -185,7 +185,7 @@ def model_from_json(cls: type[Model], text: str) -> Model:
     try:
         content = json.loads(text, parse_constant=_refuse_constant)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"The text is not {WHAT}: it is no JSON ({error}).") from error
+        raise ValueError(f"The text is not {WHAT}: it is not JSON ({error}).") from error
     if not isinstance(content, dict) or content.pop("format", None) != MODEL_FORMAT:
         raise ValueError(f"The text is not {WHAT}: it does not say so. Pass what to_json returned.")
     version = content.pop("version", None)
@@ -341,7 +341,7 @@ def _read_noise(arrays: dict[str, Array], m: int) -> NoiseBox | None:
     if not found:
         return None
     if len(found) < len(NOISE_ARRAYS):
-        raise ValueError(f"There is {found[0]} alone, of {' and '.join(NOISE_ARRAYS)}.")
+        raise ValueError(f"There is only {found[0]}; a noise box needs {' and '.join(NOISE_ARRAYS)}.")
     origin, edges = NOISE_ARRAYS
     shape = (m,) * arrays[edges].ndim or (m,)
     box = NoiseBox(stored_numbers(arrays, origin, (m,)), stored_numbers(arrays, edges, shape))
@@ -441,8 +441,8 @@ class Checkpoint:
             if not self.has_warned:
                 self.has_warned = True
                 warn_user(
-                    f"The checkpoint {path} could not be written: {error}. The fit goes on, and tries again "
-                    f"every {self.estimator.checkpoint_every} passes.",
+                    f"The checkpoint {path} could not be written: {error}. The fit continues, and tries "
+                    f"again every {self.estimator.checkpoint_every} passes.",
                     CheckpointWarning,
                 )
             return False

@@ -252,7 +252,7 @@ def standard_errors(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
         )
     values, vectors = np.linalg.eigh((information + information.T) / 2)
     _check_maximum(values, vectors[:, 0], positions)
-    # The prior only serves to check that this is the maximum of what was fitted: it is no information.
+    # The prior only serves to check that this is the maximum of what was fitted: it adds no information.
     adapted = None if prior is None else prior.adapted_to(family, stats)
     gradient = coordinates.gradient(coordinates.origin, whitened, stats, adapted)
     # In standard errors. At one, half a unit of log-likelihood is left to gain.

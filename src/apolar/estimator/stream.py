@@ -173,7 +173,7 @@ def _fit_first(
     method = moment_method(family, n_components, problem.n_features, problem.n_rows)
     if method is None and n_components <= problem.n_features <= MAX_SKETCH_COLUMNS:
         method = "spherical"
-    # Beside noise, the moments of all rows are not those of the components.
+    # With noise, the moments of all rows are not those of the components.
     if method is None or estimator.noise or problem.is_incomplete:
         return state, sums
     sketch = MomentSketch(problem.n_features, covariance_type=method).update(rows)
@@ -234,7 +234,7 @@ def _step(estimator: Any, last: FittedState, sums: Sums, rows: Rows) -> tuple[Fi
         n_samples_seen=total,
         lower_bound=float(likelihood[0]) / batch.weight + whitening.log_det,
         shrinkage=strengths,
-        # Of a stream whose rows are no longer there, it is not known.
+        # Not known for a stream, whose rows are gone.
         evidence=None,
         loo=None,
         loo_standard_error=None,

@@ -17,8 +17,8 @@ class StudentMixture(GaussianMixture):
     """A mixture of t distributions: for clusters with long tails, or with outliers.
 
     A Gaussian mixture spends components on tails: a narrow one for the core of a cluster and a wide one for
-    the rest. A t distribution has tails of its own, as long as its degrees of freedom say: 1 are those of the
-    Cauchy distribution, 200 hardly differ from a Gaussian. Rows that are far from a component count less in
+    the rest. The degrees of freedom of a t distribution say how long its tails are: 1 is the Cauchy
+    distribution, and 200 hardly differs from a Gaussian. Rows that are far from a component count less in
     its mean and its scale matrix [peel2000].
 
     Parameters, methods and attributes are those of `GaussianMixture`, and:
@@ -27,7 +27,7 @@ class StudentMixture(GaussianMixture):
     ----------
     dof : {"own", "common"} or float, default="own"
         Degrees of freedom. "own": those of each component are estimated, between 1 and 200. "common": one
-        number for all components. A number of at least 1: as given.
+        number for all components. A number of at least 1 is used as given.
 
     Attributes
     ----------

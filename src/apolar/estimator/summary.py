@@ -1,4 +1,4 @@
-"""What a fit says in words: the summary of the mixture, and warnings."""
+"""What a fit tells the user: the summary of the mixture, and warnings."""
 
 from __future__ import annotations
 
@@ -123,7 +123,8 @@ def headline(
         text += f" in {round(n_rows):,} rows" if is_whole else f" in {n_rows:,.1f} rows"
     text += f" ({family(covariance_type).name} covariances{', long tails' if has_tails else ''})"
     if n_noise is not None and n_rows:
-        return f"{text}; {n_noise:,} rows ({n_noise / n_rows:.1%}) are noise."
+        rows = "1 row" if n_noise == 1 else f"{n_noise:,} rows"
+        return f"{text}; {rows} ({n_noise / n_rows:.1%}) {'is' if n_noise == 1 else 'are'} noise."
     if noise_share > 0:
         return f"{text}; about {noise_share:.1%} of the rows are noise."
     return f"{text}."
@@ -183,8 +184,8 @@ def tails_in_words(estimator: Any) -> list[str]:
     said = f"Tails: {low if low == high else f'{low} to {high}'} degrees of freedom. The fewer, the longer."
     if isinstance(estimator.dof, str):
         limits = (
-            (dof >= MAX_DOF, f"{MAX_DOF:g}, the most that is estimated: as good as Gaussian"),
-            (dof <= MIN_DOF, f"{MIN_DOF:g}, the least that is estimated: those of the Cauchy distribution"),
+            (dof >= MAX_DOF, f"{MAX_DOF:g}, the upper limit: practically Gaussian"),
+            (dof <= MIN_DOF, f"{MIN_DOF:g}, the lower limit: Cauchy distributions"),
         )
         for at_limit, words in limits:
             if at_limit.any():

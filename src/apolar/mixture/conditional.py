@@ -129,7 +129,7 @@ class RootedComponents:
         both = is_first[..., :, None] & is_first[..., None, :]
         first = np.where(both, root, np.eye(n_features))
         log_dets = 2 * np.log(np.abs(np.diagonal(first, axis1=-2, axis2=-1))).sum(axis=-1)
-        # From here on in the order of the columns, but for the inner axis.
+        # From here on in the order of the columns, except the inner axis.
         whiteners = np.take_along_axis(np.linalg.inv(first) * both, places[..., None, :], axis=-1)
         of_missing = np.take_along_axis(root, places[..., :, None], axis=-2) * hidden[..., :, None]
         rest = of_missing * ~is_first[..., None, :]

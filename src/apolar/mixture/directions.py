@@ -77,6 +77,6 @@ def discriminating_directions(
     by_shape = np.linalg.eigh(others @ shapes @ others + others)[1][:, ::-1]
     n_left = len(shapes) - by_position.shape[1]
     axes = root @ np.column_stack([by_position, by_shape[:, :n_left]])[:, :n_directions]
-    # Of the two directions of an axis, that in which its largest entry is positive.
+    # The direction of an axis in which its largest entry is positive.
     axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])])
     return Directions(origin, axes / scales[:, None], axes, by_position.shape[1])

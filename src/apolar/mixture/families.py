@@ -152,7 +152,7 @@ class Family(Covariances):
         return self if self.dof is None else replace(self, dof=None)
 
     def with_axes(self, n_axes: int) -> Family:
-        """Return the family of the same sharing whose covariances have at most so many axes.
+        """Return the family of the same sharing whose covariances have at most this many axes.
 
         Without the others, covariances are diagonal, or spherical. Itself if it has no more axes.
         """
@@ -474,7 +474,7 @@ class Family(Covariances):
             The mixtures of the E-step. Families whose M-step is an iteration start it from there, so that the
             objective does not fall.
         means : ndarray, shape (n_components, n_features), optional
-            Those that are given, NaN where they are to be estimated.
+            Those that are given, NaN where they are estimated.
 
         Returns
         -------

@@ -120,7 +120,7 @@ class MixtureParameters(Parameters):
     Attributes
     ----------
     weights, means, covariances : ndarray
-        As in `Parameters`. Beside noise, the weights add up to one less that of the noise.
+        As in `Parameters`. With noise, the weights add up to one less that of the noise.
     noise : NoiseBox or None
         Where the noise component is, if there is one.
     """
@@ -165,7 +165,7 @@ def canonical_order(weights: Array, means: Array) -> IndexArray:
 
 
 def noise_weights(weights: Array) -> Array:
-    """Return the weight of the noise beside components of these weights, shape (..., n_components)."""
+    """Return the weight of the noise next to components of these weights, shape (..., n_components)."""
     return np.maximum(1.0 - weights.sum(axis=-1), MIN_NOISE)
 
 

@@ -56,7 +56,7 @@ class Strengths(NamedTuple):
     weights : float
         The rows that are added to the weight of each component; many make the weights equal.
     volumes : float
-        The rows of the common volume, beside one, that are added to the volume of each component.
+        The rows of the common volume, besides one, that are added to the volume of each component.
     """
 
     common: Any = 0.0
@@ -112,7 +112,7 @@ class Prior:
     scale : float or None, default=None
         The prior scale as a fraction of the variance of all rows. None:
         n_components^(-2 / n_features), and n_components^(-2) for diagonal
-        covariances: the variance of one of as many equal parts of the data; a
+        covariances: the variance of one of n_components equal parts of the data; a
         hundredth of that for full covariances, where more would widen thin
         clusters.
     """
@@ -419,7 +419,7 @@ def common_covariance(
     terms : PriorTerms
         Of the conjugate prior, a small part of which keeps the covariance from being singular.
     more : float or ndarray, shape (n_mixtures,), default=0.0
-        The rows of the common volume that are added to each volume, beside one.
+        The rows of the common volume that are added to each volume, besides one.
 
     Returns
     -------

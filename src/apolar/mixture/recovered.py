@@ -44,7 +44,7 @@ class MomentMixture(Parameters):
     Attributes
     ----------
     weights : ndarray, shape (n_components,)
-        Positive, with sum one; largest first.
+        Positive, largest first; they add up to one.
     means : ndarray, shape (n_components, n_features)
     covariances : ndarray
         In the shape of `covariance_type`, as scikit-learn's `covariances_`: of spherical components their
@@ -52,7 +52,7 @@ class MomentMixture(Parameters):
     covariance_type : str, default="spherical"
     status : MixtureStatus
     projected : tuple of str
-        What was changed to make the mixture valid, in words.
+        What was changed to make the mixture valid, as text.
     spectrum : ndarray
         Eigenvalues of the covariance of the rows, largest first, where they were computed.
     agreement : MomentFit or None
@@ -84,7 +84,7 @@ class MomentMixture(Parameters):
             raise ValueError("The parameters of a mixture are real.")
         positive = np.all(weights > 0) and np.all(kind.diagonals(covariances) > 0)
         if not (positive and abs(weights.sum() - 1) < 1e-6):
-            raise ValueError("A mixture has positive weights of sum one, and positive variances.")
+            raise ValueError("Weights must be positive and add up to one, and variances must be positive.")
         # The fields become read-only arrays; a frozen dataclass has no other way to normalise its arguments.
         for name, array in arrays.items():
             object.__setattr__(self, name, frozen(array))
@@ -108,7 +108,7 @@ class MomentMixture(Parameters):
         """The probability of moments that fit as badly, or worse, if the rows come from such a mixture.
 
         By the J statistic [hansen1982]: the squared residuals of the moments, in units of their sampling
-        errors, are chi-squared with as many degrees of freedom as there are more moments than parameters. A
+        errors, are chi-squared with one degree of freedom for each moment beyond the number of parameters. A
         small value says that the family or the number of components is wrong. NaN if there are no more
         moments than parameters, or too many to compare: those of more than 17 columns.
         """
@@ -116,7 +116,7 @@ class MomentMixture(Parameters):
 
     @property
     def message(self) -> str:
-        """What happened and what to do, in words."""
+        """What happened and what to do."""
         return self.status.value
 
     @property

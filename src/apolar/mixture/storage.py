@@ -18,7 +18,7 @@ from apolar.mixture.parameters import SufficientStats
 __all__ = ["LOG_2PI", "Covariances", "lower_places", "square", "triangle"]
 
 LOG_2PI = float(np.log(2 * np.pi))
-# The floors of the variances in whitened coordinates, for fits without a prior. Of matrices, rounding in the
+# The floors of the variances in whitened coordinates, for fits without a prior. For matrices, rounding in the
 # transformation to the units of the data and back is relative to the largest eigenvalue.
 MIN_VARIANCES = (1e-12, 1e-12, 1e-8)
 # The rounding error of a matrix product, relative to its largest eigenvalue, with a margin.

@@ -108,7 +108,7 @@ def _launch_sums(
 
 
 def is_fused(device_template: Any, n_columns: int, n_directions: int = 0) -> bool:
-    """Return whether there are kernels for rows on this device, with so many columns and directions.
+    """Return whether there are kernels for rows on this device, with this many columns and directions.
 
     Parameters
     ----------

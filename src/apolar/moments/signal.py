@@ -27,7 +27,7 @@ from apolar.tensor.monomials import exponents
 ROWS_DIVISOR = 3.0
 
 NO_NOISE = (
-    "The data have no noise: they lie in a subspace of as many dimensions as there are components. "
+    "The data have no noise: they lie in a subspace with one dimension per component, or fewer. "
     "Remove columns that depend on others, or ask for fewer components."
 )
 
@@ -198,7 +198,7 @@ def _from_rows(
     rows: Rows, n_signal: int, rng: np.random.Generator, known: RowMoments | None, n_threads: int
 ) -> SignalMoments:
     """Return the signal moments of rereadable rows."""
-    # Of more columns, a randomised range finder computes the leading eigenvectors of the covariance.
+    # With more columns, a randomised range finder computes the leading eigenvectors of the covariance.
     has_covariance = rows.n_features <= DENSE_COLUMNS
     if known is None or (has_covariance and known.covariance is None):
         known = row_moments(rows, n_threads, has_covariance=has_covariance)

@@ -53,7 +53,7 @@ class MomentSketch:
         family needs. The sketch holds about m^order / order! numbers for m
         columns. Only sketches of the same order can be added.
     covariance_type : {"spherical", "diag", "tied", "full"}, default="spherical"
-        The family that is to be fitted: three powers suffice for spherical
+        The family to fit: three powers suffice for spherical
         and diagonal covariances, and four for tied ones; components with
         covariances of their own, or more of them than columns, need four
         powers or more.
@@ -179,11 +179,10 @@ class MomentSketch:
             )
         if self.order != other.order:
             raise ValueError(
-                f"The sketches are of order {self.order} and {other.order}: make them with one and the same "
-                "order."
+                f"The sketches are of order {self.order} and {other.order}: make them with the same order."
             )
         if not _same_frame(self.frame, other.frame):
-            raise ValueError("The sketches use different frames: make them with one and the same.")
+            raise ValueError("The sketches use different frames: make them with the same frame.")
         self._check_names(other.feature_names, "the other")
         names = self.feature_names or other.feature_names
         result = MomentSketch(self.n_features, frame=self.frame, feature_names=names, order=self.order)

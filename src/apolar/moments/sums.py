@@ -177,7 +177,7 @@ class PowerSums:
     ----------
     centre : DeviceCopies, shape (n_features,)
     second : {"full", "diag"} or None
-        Which second powers to sum; None leaves out the first half. Of sparse rows of many columns they are
+        Which second powers to sum; None leaves out the first half. For sparse rows of many columns they are
         those about zero, which has to be the centre.
     order : int, default=2
         The highest power; 2 leaves out the second half.
@@ -205,8 +205,8 @@ class PowerSums:
                 lambda chunk: self._by_extension(chunk.values, _weights_of(chunk), n_threads),
                 chunk_rows=rows.n_rows,
             )
-            # Where they are not finite, a value is looked for that is not: that of a row of weight zero is
-            # no error.
+            # Where they are not finite, a value is looked for that is not: that of a row of weight zero
+            # does not matter.
             if _are_finite(sums):
                 return sums
         of_checked, template = on_checked(self, **checks), rows.device_template

@@ -24,7 +24,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5
 DARK_COLOURS = ("#4C9FDB", "#F08048", "#2FC498", "#E3A0C6", "#F5B642", "#B9E4FF", "#CFC75A", "#F2F2F2")
 # Thirteen, which has no factor in common with eight: pairs of colour and marker repeat after 104 clusters.
 MARKERS = ("o", "s", "^", "D", "v", "p", "P", "<", "*", ">", "d", "h", "8")
-# Of lines, where the marks of neighbours are apart.
+# Dashes of lines, where the marks of neighbours are apart.
 DASHES = ("-", "--", "-.", (0, (1, 1.2)), (0, (7, 1.5, 1, 1.5, 1, 1.5)), (0, (9, 3)), (0, (3, 1)))
 # The marker of rows in a wrong cluster; no cluster has it.
 WRONG = "X"
@@ -32,7 +32,7 @@ WRONG = "X"
 GREY = "#6B6B6B"
 # Rows that are noise: small grey dots.
 NOISE_STYLE: Look = {"color": "#9A9A9A", "marker": "."}
-# Lines that are no clusters, next to one in ink: colours are for clusters alone.
+# Lines that are not clusters, next to one in ink: colours are for clusters alone.
 SHADES = ("#5C5C5C", "#8C8C8C", "#747474", "#A3A3A3")
 # Marks without a line, and a level that others are compared with.
 MARK: Look = {"marker": "o", "linestyle": "none", "markersize": 6}
@@ -218,7 +218,7 @@ def wrap_text(text: str, inches: float) -> str:
 
 
 def write(text: Any, words: str) -> None:
-    """Set a text of matplotlib, shown as it is: a $ of a user is no formula."""
+    """Set a text of matplotlib, shown as it is: a $ of a user does not start a formula."""
     text.set(parse_math=False, usetex=False, text=words, color=INK)
 
 

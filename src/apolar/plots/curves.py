@@ -220,12 +220,12 @@ def selection_chart(selection: Selection) -> Chart:
     criterion, best, highest = selection.criterion, selection.best_row, _highest(selection)
     layers: list[Line] = []
     by_size = sorted(selection.table, key=lambda row: row.n_components)
-    for number, kind in enumerate(dict.fromkeys(row.covariance_type for row in selection.table)):
-        rows = [row for row in by_size if row.covariance_type == kind]
+    for number, form in enumerate(dict.fromkeys(row.form for row in selection.table)):
+        rows = [row for row in by_size if row.form == form]
         values = np.array([getattr(row, criterion) for row in rows], dtype=float)
         if not np.isfinite(values).any():
             continue
-        is_chosen = kind == best.covariance_type
+        is_chosen = form == best.form
         look: Look = {
             "color": INK if is_chosen else SHADES[number % len(SHADES)],
             "marker": MARKERS[number % len(MARKERS)],
@@ -235,8 +235,8 @@ def selection_chart(selection: Selection) -> Chart:
         }
         components = np.array([row.n_components for row in rows])
         # Gaps where candidates failed or were pruned.
-        label = kind if np.any(values <= highest) else f"{kind} (above the frame)"
-        layers.append(Line(components, values, look, kind, label))
+        label = form if np.any(values <= highest) else f"{form} (above the frame)"
+        layers.append(Line(components, values, look, form, label))
         is_open = np.isfinite(values) & ~np.array([row.converged for row in rows])
         if is_open.any():
             hollow = look | {"linestyle": "none", "markerfacecolor": "white"}
@@ -245,7 +245,7 @@ def selection_chart(selection: Selection) -> Chart:
     others = [row for row in ranked_rows(selection.table, criterion) if row is not best]
     for row, colour in zip([best, *others], (INK, GREY), strict=False):
         value = float(getattr(row, criterion))
-        name = f"{row.n_components} {row.covariance_type}"
+        name = f"{row.n_components} {row.form}"
         label = f"lowest: {name}" if row is best else f"next: {name}, {value - lowest:.1f} behind"
         x, y = np.array([row.n_components]), np.array([value])
         layers.append(Line(x, y, _RING | {"color": colour}, label=label))
@@ -284,11 +284,11 @@ def _remarks(selection: Selection, highest: float) -> list[str]:
     if n_above:
         remarks.append(f"{n_above} candidate{'s are' if n_above > 1 else ' is'} above the frame.")
     listed = []
-    for kind in dict.fromkeys(row.covariance_type for row in selection.table):
-        failed = [row for row in selection.table if row.covariance_type == kind and row.failed is not None]
+    for form in dict.fromkeys(row.form for row in selection.table):
+        failed = [row for row in selection.table if row.form == form and row.failed is not None]
         if failed:
             numbers = sorted(row.n_components for row in failed)
-            listed.append(f"{kind} with {', '.join(map(str, numbers))}")
+            listed.append(f"{form} with {', '.join(map(str, numbers))}")
     if listed:
         remarks.append(f"Gaps are candidates that failed: {'; '.join(listed)}.")
     if any(row.is_fitted and not row.converged for row in selection.table):

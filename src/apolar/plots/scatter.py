@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 __all__ = ["matrix_charts", "row_chart", "scatter_matrix", "uncertainty"]
 
 N_BINS = 30
+# Columns of at most this many integers, such as ratings, are moved by up to this much.
+FEW_INTEGERS, TIE_SHIFT = 20, 0.3
+MOVED = f"In columns of few integers, points are moved by up to {TIE_SHIFT} so that equal rows show."
 # The part of a diagonal panel that its histograms take.
 HISTOGRAM_HEIGHT = 0.5
 # In inches: the panels of pictures of few and of many columns.
@@ -103,7 +106,7 @@ def scatter_matrix(
         The names of the classes, in sorted order of the labels, or by label.
     title : str, optional
     max_points : int, default=2000
-        The most points in a panel. Of more rows some are chosen at random, among them at least 50 of each
+        The most points in a panel. From more rows, some are chosen at random, among them at least 50 of each
         cluster, or all that it has.
     figure : matplotlib Figure or SubFigure, optional
         What to draw into, with the constrained layout; a new figure of pyplot by default, of about 1.9 inches
@@ -140,6 +143,7 @@ def scatter_matrix(
             predicted = most_probable(posteriors_of(model, X), len(mixture.means))
     clusters = numbered_clusters(labels, predicted, class_names, n_rows, n_components)
     kept = kept_rows(values, clusters.groups, max_points, rng)
+    values, has_moved = separate_ties(values)
 
     k = len(positions)
     side = min(max(5.0 / k, SMALLEST_PANEL), LARGEST_PANEL)
@@ -153,6 +157,8 @@ def scatter_matrix(
         whole.set_layout_engine("constrained")
     _draw_matrix(drawing, matrix_charts(values, names, clusters, mixture, positions, kept, side))
     caption = _caption(clusters, mixture is not None, k, len(kept), n_rows)
+    if has_moved and k > 1:
+        caption = f"{caption} {MOVED}"
     entries = clusters.legend() if k > 1 else clusters.legend()[: len(clusters.names) + 1]
     width = drawing.bbox.width / whole.dpi
     if title:
@@ -175,6 +181,18 @@ def _are_components(predicted: Any, n_components: int) -> bool:
     if labels.dtype.kind not in "iu" or labels.size == 0:
         return False
     return bool(labels.min() >= NOISE_LABEL and labels.max() < n_components)
+
+
+def separate_ties(values: Array) -> tuple[Array, bool]:
+    """Return rows with columns of few integers moved a little, so that ties show, and whether any is."""
+    apart, has_moved = np.array(values, dtype=float), False
+    for j, column in enumerate(apart.T):
+        known = column[~np.isnan(column)]
+        distinct = np.unique(known)
+        if 1 < len(distinct) <= FEW_INTEGERS < len(known) and np.array_equal(distinct, np.round(distinct)):
+            column += np.random.default_rng(j).uniform(-TIE_SHIFT, TIE_SHIFT, len(column))
+            has_moved = True
+    return apart, has_moved
 
 
 def matrix_charts(
@@ -314,9 +332,9 @@ def uncertainty(
     feature_names : list of str, optional
         The names of all columns of X; by default those of the dataframe.
     class_names : list or dict of names, optional
-        Of the true clusters, or of the found ones where there are no `labels`, as in `scatter_matrix`.
+        Names of the true clusters, or of the found ones where there are no `labels`, as in `scatter_matrix`.
     max_points : int, default=2000
-        The most points. Of more rows, the most uncertain ones are kept, as half of the points at most, and
+        The most points. From more rows, the most uncertain ones are kept, as half of the points at most, and
         others are chosen at random.
     random_state : int, Generator or None, default=0
         Which rows are left out.
@@ -416,7 +434,7 @@ def _plane(
     if is_pca and table.shape[1] > 1:
         spread, axes = np.linalg.eigh(mixture.covariance)
         axes, fractions = axes[:, :-3:-1], spread[:-3:-1] / spread.sum()
-        # Of the two directions of an axis, that in which its largest entry is positive.
+        # The direction of an axis in which its largest entry is positive.
         axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(2)])
         values = (table.numbers(list(range(table.shape[1]))) - mixture.mean) @ axes
         first, second = (
@@ -434,8 +452,8 @@ def _plane(
     positions, shown = chosen_columns(columns, table, feature_names)
     if len(positions) > 2:
         raise ValueError(
-            f"columns are {len(positions)}, and a plane has two: name one or two, or pass 'pca' or "
-            "'discriminant' for directions that are made of columns."
+            f"columns has {len(positions)} entries, and a plane has two axes: name one or two columns, or "
+            "pass 'pca' or 'discriminant' for directions that combine columns."
         )
     name, other = (*shown, "uncertainty")[:2]
     return table.numbers(positions), (name, other)
@@ -448,7 +466,7 @@ def _notes(doubt: Array, n_shown: int, n_choices: int) -> list[str]:
     doubtful, undecided = np.count_nonzero(doubt > DOUBTFUL), np.count_nonzero(doubt > UNDECIDED)
     more = f"above {UNDECIDED}: {undecided}."
     if n_choices == 2:
-        more = f"{UNDECIDED} is the most that two clusters can have."
+        more = f"With two clusters it is at most {UNDECIDED}."
     shown = (
         f"Shown: {n_shown:,} of {n_rows:,} rows, the most uncertain among them." if n_shown < n_rows else ""
     )

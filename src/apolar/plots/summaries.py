@@ -53,7 +53,7 @@ def profiles(
     max_columns: int = 40,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the mean of each cluster in each column, with one standard deviation to both sides.
+    """Draw the mean of each cluster in each column, with one standard deviation on either side.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def profiles(
         Whether to show columns in standard deviations from the overall mean, both of the mixture itself;
         otherwise in their own units.
     max_columns : int, default=40
-        The most columns. Of more, those are shown in which the means differ most, for the spread of the
+        The most columns to show: those in which the means differ most, relative to the spread of the
         column, in their order.
     ax : matplotlib Axes, optional
         What to draw into; those of a new figure of pyplot by default.
@@ -128,7 +128,7 @@ def profile_chart(
         layers.append(stems(x, low, high, {"color": look["color"], "linewidth": 1.2}, f"bars-{number + 1}"))
         label = f"{clusters[number]} (weight {mixture.weights[number]:.2f})"
         layers.append(Line(x, means[number], look, cluster_kind(number), label))
-    notes = ["Marks: means of clusters. Bars: one standard deviation within the cluster to both sides."]
+    notes = ["Marks: means of clusters. Bars: one standard deviation within the cluster on either side."]
     if k < m:
         notes.append(
             f"Shown: {k} of {m} columns, {'those' if k > 1 else 'that'} in which the means differ most."
@@ -143,17 +143,17 @@ def profile_chart(
 
 
 def spectrum(X: Any, *, n_components: int | None = None, ax: Axes | None = None) -> Axes:
-    """Draw the eigenvalues of the covariance, largest first, beside what noise alone gives.
+    """Draw the eigenvalues of the covariance, largest first, and what noise alone gives.
 
     The means of r components lie in r - 1 directions, and eigenvalues there stand out of the noise of
-    spherical clusters, which is flat but for the fluctuation of a sample. Those that stand out are filled,
+    spherical clusters, which is flat except for the fluctuation of a sample. Those that stand out are filled,
     the others are hollow. See `apolar.n_components_from_spectrum`, which counts them.
 
     Parameters
     ----------
     X : array_like, dataframe, iterable of chunks, MomentSketch, ComponentCount or mixture
         Rows of shape (n_samples, n_features), a sketch of them, or what `n_components_from_spectrum` says of
-        them. Of a SphericalMixture or a fitted GaussianMixture, the eigenvalues of its own covariance are
+        them. For a SphericalMixture or a fitted GaussianMixture, the eigenvalues of its own covariance are
         shown; they do not fluctuate, and there is no band.
     n_components : int, optional
         Fill the eigenvalues of that many components, and take the others for noise; by default as many as
@@ -209,11 +209,11 @@ def _chart_of_mixture(model: Any, n_components: int | None) -> Chart:
     note = "These are eigenvalues of the covariance of the mixture itself, not of rows."
     if n_signal:
         note += (
-            f" The means of {n_signal + 1} components span {count_noun(n_signal, 'direction')}: so many are "
-            "filled. If components are spherical, the others are their common spread."
+            f" The means of {n_signal + 1} components span {count_noun(n_signal, 'direction')}: these "
+            "eigenvalues are filled. If components are spherical, the others are their common spread."
         )
     if n_signal == len(values):
-        note += " There are more components than columns, and none is left for that."
+        note += " There are more components than columns: no eigenvalue is left for that."
     title = f"Eigenvalues of a mixture of {count_noun(r, 'component')}"
     names = ("span of the means", "the others")
     return _eigenvalue_chart(values, n_signal, names, title, note)

@@ -92,7 +92,7 @@ class TableView:
 
 
 def check_names(names: Iterable[Any], number: int, parameter: str, things: str) -> list[str]:
-    """Return names as strings, one for each of so many things."""
+    """Return names as strings, one for each of `number` things."""
     strings = [str(name) for name in names]
     if len(strings) != number:
         raise ValueError(f"{parameter} must name all {number} {things}; got {len(strings)} names.")
@@ -242,7 +242,7 @@ class MixtureView:
 
     @property
     def mean(self) -> Array:
-        """The mean of the rows that are no noise, shape (n_features,)."""
+        """The mean of the rows that are not noise, shape (n_features,)."""
         return self.shares @ self.means
 
     @property

@@ -238,6 +238,6 @@ def has_covariance(mixture: MomentMixture, moments: CentralMoments) -> bool:
     units = np.outer(moments.deviations[varies], moments.deviations[varies])
     correlations, explained = moments.covariance[both] / units, own[both] / units
     size = float(np.linalg.norm(correlations))
-    # Correlations of so many rows have errors of this size, and a mixture of few components none of them.
+    # Correlations have sampling errors of this size, which a mixture of few components does not explain.
     sampling = len(moments.mean) / np.sqrt(moments.n_rows)
     return bool(np.linalg.norm(correlations - explained) <= MAX_UNEXPLAINED * size + sampling)

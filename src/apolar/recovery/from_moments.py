@@ -60,7 +60,7 @@ def mixture_from_moments(
     X : array_like, sparse matrix, dataframe, iterable of chunks, or MomentSketch
         Rows of shape (n_samples, n_features), or a sketch of them.
     n_components : int
-        Of spherical components at most n_features, of tied ones one more; in six columns or fewer more of
+        At most n_features spherical components, or one more with "tied"; in six columns or fewer, more
         spherical, diagonal and full ones, from moments of higher order.
     form : {"equivariant", "paper"}, default="equivariant"
         "equivariant" uses central moments, so that shifts, rotations and

@@ -94,7 +94,7 @@ def sampling_covariance(
     kept : ndarray of int
         Positions of monomials up to this order.
     n_averaged : int, optional
-        The square of the last column, of mean zero, stands for the mean of the squares of so many columns.
+        The square of the last column, of mean zero, stands for the mean of the squares of this many columns.
     """
     moments = mixture.weights @ component_moments(mixture, 2 * order)
     second = moments[product_positions(mixture.n_features + 1, order, order)[np.ix_(kept, kept)]]

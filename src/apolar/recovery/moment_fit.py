@@ -24,7 +24,7 @@ from apolar.recovery.gaussian_moments import (
 
 MAX_MOMENTS = 1100
 """The most moments that are weighted by their sampling errors: their covariance is a matrix of that size."""
-# Less than a thousandth of a squared standard error is no gain.
+# Less than a thousandth of a squared standard error is not a gain.
 MIN_GAIN = 1e-3
 
 
@@ -134,7 +134,7 @@ class ObservedMoments:
 
 
 def observed_moments(moments: CentralMoments, order: int) -> ObservedMoments:
-    """Return the central moments up to an order, but for those of degree 0, which are one."""
+    """Return the central moments up to an order, except those of degree 0, which are one."""
     values = moments.up_to(order)[1:]
     return ObservedMoments(values, len(moments.mean), order, moments.n_rows, 1 + np.arange(len(values)))
 

@@ -75,7 +75,7 @@ class KnownClasses:
 
 
 def compare_classes(labels: Any, predicted: Array, n_components: int) -> KnownClasses:
-    """Return known classes, compared with the clusters of the same rows; a missing label is no class."""
+    """Return known classes, compared with the clusters of the same rows; a missing label is not a class."""
     strings = np.asarray(labels).astype(str)
     known = np.array([not is_missing(string) for string in strings.tolist()])
     if not known.any():
@@ -256,6 +256,7 @@ def analyse(
         warnings.simplefilter("ignore", ColumnWarning)  # the notes on the table say it
         if len(numbers) == 1 and isinstance(kinds, str):
             law = _LAWS[_tails_of(data, tails, numbers[0], kinds, seed, noise)]
+            caught.clear()  # of fits that were only compared
             fitted = law(numbers[0], covariance_type=kinds, random_state=seed, noise=noise).fit(data)
         else:
             laws = tuple(_LAWS) if tails == "auto" else (tails,)

@@ -21,7 +21,7 @@ from apolar.reports.scoring import nameless
 def doubtful_rows(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict[str, Any]]:
     """Return the rows that are most in doubt, the first ones first.
 
-    Of each the number of its `row`, its two most probable clusters from 0 (-1 is noise), and how probable
+    For each: the number of its `row`, its two most probable clusters from 0 (-1 is noise), and how probable
     they are.
     """
     order = np.argsort(-analysis.uncertainty, kind="stable")
@@ -49,8 +49,8 @@ def outlying_rows(
 ) -> list[dict[str, Any]]:
     """Return the outliers, or the rows of noise, that are farthest away in a column, the farthest first.
 
-    Of each the number of its `row`, the nearest cluster from 0, the `column` that says most, the value there,
-    and how far that is from the mean of the cluster, in its `deviations`, with a sign.
+    For each: the number of its `row`, the nearest cluster from 0, the `column` that says most, the value
+    there, and how far that is from the mean of the cluster, in its `deviations`, with a sign.
     """
     positions = np.flatnonzero(analysis.predicted == NOISE_LABEL if of_noise else analysis.is_outlying)
     if not len(positions):
@@ -218,7 +218,8 @@ def choose_rows(
         values = np.asarray(nameless(analysis.model).impute(values))
     is_apart = analysis.is_outlying | (analysis.predicted == NOISE_LABEL)
     inside = _inside(values, is_apart[positions])
-    n_outside = int(np.count_nonzero(~inside))
+    n_outside, is_noise = int(np.count_nonzero(~inside)), analysis.predicted[positions] == NOISE_LABEL
+    one, many = ("row of noise", "rows of noise") if np.all(is_noise[~inside]) else ("outlier", "outliers")
     positions, values = positions[inside], values[inside]
     order = np.argsort(-analysis.uncertainty[positions], kind="stable")
     doubtful = order[analysis.is_doubtful[positions[order]]]
@@ -229,7 +230,6 @@ def choose_rows(
     if len(kept) + n_outside < analysis.n_rows:
         remarks.append(f"Shown: {len(kept):,} of {analysis.n_rows:,} rows, small clusters thinned less.")
     if n_outside:
-        one, many = ("row of noise", "rows of noise") if analysis.has_noise else ("outlier", "outliers")
         which = f"1 {one} is" if n_outside == 1 else f"{n_outside:,} {many} are"
         remarks.append(f"{which} far outside the frame.")
     posteriors = posteriors_of(nameless(analysis.model), X[positions])

@@ -16,7 +16,7 @@ from apolar._core.arrays import Array
 from apolar.plots import chart
 from apolar.plots.chart import Chart, Line, Look, Points
 from apolar.plots.curves import convergence_chart, selection_chart
-from apolar.plots.scatter import matrix_charts, row_chart
+from apolar.plots.scatter import MOVED, matrix_charts, row_chart, separate_ties
 from apolar.plots.summaries import profile_chart
 from apolar.plots.views import ELLIPSES, N_COLUMNS, MixtureView
 from apolar.reports.analysis import Analysis
@@ -31,7 +31,7 @@ PANEL, GAP, TEXT = (259.0, 194.0), 5.0, 8.0
 LARGE = (315.0, 225.0)
 ELLIPSE: Look = {"marker": "", "linewidth": 1.4}
 GLANCE = "The clusters at a glance"
-# Of a swatch, in units of its own, and the part of it that the mark fills.
+# The side of a swatch, in units of its own, and the part of it that the mark fills.
 SWATCH, FILLED = 12.0, 9.0
 
 LIGHT = {
@@ -127,12 +127,14 @@ def _matrix(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureVi
     n_panels = max(k * (k - 1), 1)
     most = min(LIMITS.panel_points, LIMITS.matrix_points // n_panels)
     shown = choose_rows(analysis, X, columns, most, row_numbers)
-    values, n, side = shown.values[:, columns], len(shown.values), min(max(5.0 / k, 1.9), 2.7)
+    values, has_moved = separate_ties(shown.values[:, columns])
+    n, side = len(values), min(max(5.0 / k, 1.9), 2.7)
     names = [analysis.names[i] for i in columns]
     grid = matrix_charts(values, names, shown.clusters, mixture, columns, np.arange(n), side)
     for i, j in np.argwhere(~np.eye(k, dtype=bool)).tolist():
         grid[i][j] = _with_rings(grid[i][j], shown, values[:, [j, i]])
     notes = ["Colours and marks are clusters.", *shown.remarks, ELLIPSES if k > 1 else ""]
+    notes += [MOVED] * has_moved
     grid[0][0] = replace(grid[0][0], notes=notes, marks=_row_legend(analysis, shown))
     alt = "Scatter-plot matrix of the columns that separate the clusters best."
     names_rows = n_panels * n <= LIMITS.named_points

@@ -34,12 +34,12 @@ def headline(analysis: Analysis) -> str:
 
 
 def spread_name(analysis: Analysis) -> str:
-    """Return what the numbers after means are: of long tails, there may be no standard deviation."""
+    """Return what the numbers after means are: long tails may have no standard deviation."""
     return "standard deviation" if analysis.model.dof is None else "scale"
 
 
 def plain_headline(analysis: Analysis) -> str:
-    """Return the result in words for readers who know no statistics: how many, how large, how clear."""
+    """Return the result for readers who know no statistics: how many, how large, how clear."""
     counts, n_rows = analysis.counts.tolist(), analysis.n_rows
     text = f"{count_noun(len(counts), 'cluster')} in {n_rows:,} rows"
     if analysis.clusters:
@@ -87,7 +87,7 @@ def findings(analysis: Analysis, notes: Iterable[str] = ()) -> list[Finding]:
     ----------
     analysis : Analysis
     notes : iterable of str
-        What else is to be noted, such as what was done to the table.
+        What else to note, such as what was done to the table.
     """
     found = [_of_the_fit(analysis), *(Finding("problem", message) for message in analysis.warnings)]
     small = small_clusters(analysis)
@@ -99,7 +99,7 @@ def findings(analysis: Analysis, notes: Iterable[str] = ()) -> list[Finding]:
     found += _of_rows(analysis)
     if is_at_most_tried(analysis) and not small:
         number = len(analysis.model.weights_)
-        found.append(Finding("note", f"{number} clusters are the most that were tried."))
+        found.append(Finding("note", f"No more than {number} clusters were tried."))
     stability = [] if analysis.stability is None else analysis.stability.sentences()
     tails = summary.tails_in_words(analysis.model)
     found += [Finding("note", note) for note in [*tails, *stability, *notes]]
@@ -169,8 +169,8 @@ class Trait:
         Where the mean is among those of all clusters.
     mean : float
         Of the cluster.
-    others : pair of float
-        The least and the greatest mean of the other clusters.
+    others : tuple of float
+        The least and the greatest mean of the other clusters, or the only one.
     deviation : float
         Of the column within clusters.
     difference : float
@@ -180,7 +180,7 @@ class Trait:
     column: str
     level: str
     mean: float
-    others: tuple[float, float]
+    others: tuple[float, ...]
     deviation: float
     difference: float
 
@@ -192,10 +192,11 @@ class Trait:
     @property
     def values(self) -> str:
         """The mean, and those of the other clusters."""
-        own, low, high = (
+        own, *others = (
             with_error(mean, self.deviation).partition(" ")[0] for mean in (self.mean, *self.others)
         )
-        return f"{own}; others {low if low == high else f'{low} to {high}'}"
+        which = "others" if len(others) > 1 else "other"
+        return f"{own}; {which} {' to '.join(dict.fromkeys(others))}"
 
 
 def traits(analysis: Analysis) -> list[list[Trait]]:
@@ -239,7 +240,7 @@ def _trait(column: str, k: int, means: Array, deviation: float) -> Trait:
     level = "middle" if n_below == n_above else "high" if n_below > n_above else "low"
     if len(gaps) in (n_below, n_above):
         level += "est"
-    others = float(rest.min()), float(rest.max())
+    others = (float(rest.min()), float(rest.max()))[: len(rest)]
     return Trait(column, level, float(means[k]), others, deviation, float(gaps.mean()))
 
 
@@ -278,7 +279,7 @@ def choice(analysis: Analysis, *, is_fitted_before: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Step:
-    """What to do next, in words, and the command or the lines of Python that do it."""
+    """What to do next, and the command or the lines of Python that do it."""
 
     text: str
     command: str = ""

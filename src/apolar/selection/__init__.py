@@ -64,10 +64,10 @@ def select(
     share. Those near the best are fitted again from their neighbours: from the fit with one component less,
     with one component split, from the fit with one more, with two merged, and from families that they
     contain. A better fit replaces the first one, so that a poor start of a candidate does not decide the
-    choice. Candidates that cannot be the best, as a family that contains theirs is not likely enough, are not
-    fitted. Where the likelihood has no maximum, because a component would collapse on a few rows, or where
-    there are fewer than three values for each parameter, the candidate is not compared: its row says why.
-    Constant columns are left out of the comparison; in the mixtures they have their value as mean.
+    choice. Candidates that cannot be the best, because a family that contains theirs is not likely enough,
+    are not fitted. Where the likelihood has no maximum, because a component would collapse on a few rows, or
+    where there are fewer than three values for each parameter, the candidate is not compared: its row says
+    why. Constant columns are left out of the comparison; in the mixtures they have their value as mean.
 
     With a `prior`, and by "evidence" or "loo", candidates are fitted under a prior, in the same way.
 
@@ -77,8 +77,8 @@ def select(
         Of shape (n_samples, n_features).
     n_components : int or iterable of int, default=range(1, 10)
     covariance_type : str or iterable of str, optional
-        Families as in `GaussianMixture`, mclust's codes included. By default all fourteen; of more than 32
-        columns, without those that share a part of a full covariance, which would take long.
+        Families as in `GaussianMixture`, mclust's codes included. By default all fourteen; with more than
+        32 columns, not those that share a part of a full covariance, which would take long.
     criterion : {"bic", "aic", "icl", "evidence", "loo", "clusters"}, default="bic"
         Lower is better. The ICL also penalises components that overlap. "evidence" is minus twice the
         `evidence_` of each fit, which takes the place of the BIC's approximation: the parameters of a
@@ -97,11 +97,10 @@ def select(
     verbose : int, default=0
         Whether to print one line per candidate.
     callback : callable, optional
-        Called as the work goes on with what is done, in words, how many candidates are done with it, and
-        how many are to be.
+        Called during the work with what is being done, how many candidates are finished, and of how many.
     distribution : {"gaussian", "t"} or both, default="gaussian"
-        The components: Gaussian ones, or with long tails, as of `StudentMixture`. ("gaussian", "t") compares
-        both.
+        Gaussian components, or t distributions, with long tails, as in `StudentMixture`. ("gaussian", "t")
+        compares both.
     **parameters
         Parameters of `GaussianMixture`: init_params, n_init, max_iter, tol, reg_covar, prior, n_threads,
         noise; with "t", also dof.

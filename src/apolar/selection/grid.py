@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 Callback = Callable[[str, int, int], object]
-"""Takes what is done, how many candidates are done with it, and how many are to be."""
+"""Takes what is being done, how many candidates are finished, and of how many."""
 
 # Criteria of fits under a prior.
 UNDER_PRIOR = ("evidence", "loo")
@@ -320,7 +320,7 @@ class CandidateGrid:
         if self.task.criterion == "loo":
             without = fit.score + problem.whitening.log_det * problem.weight
         n_parameters, scale = self.n_parameters(candidate), self.scale
-        # Of each parameter that is fitted to fewer rows, their likelihood is higher by 1/2 on average.
+        # Each parameter that is fitted to fewer rows raises their likelihood by 1/2 on average.
         value = scale * optimum.log_likelihood - 0.5 * (scale - 1) * n_parameters
         weight = self.whole.weight
         sums = certainty * scale, evidence * scale, without * scale
@@ -388,7 +388,7 @@ class CandidateGrid:
         prior = self.task.prior
         conjugate = Prior() if prior is None else prior.conjugate
         ranked = race(problem, starts, conjugate)
-        # Of those that are equally high, one.
+        # One of those that are equally high.
         gaps = np.diff([fit.log_likelihood for fit in ranked], prepend=np.inf)
         ranked = [fit for fit, gap in zip(ranked, gaps, strict=True) if gap < -self.task.model.tol]
         priors = (Prior(), None) if prior is None else (prior,)

@@ -66,7 +66,7 @@ class Mclust:
     modelNames : str or iterable of str, optional
         By default all fourteen, or "E" and "V" for one column.
     use_rep : str, optional
-        Of AnnData, the entry of `obsm` that holds the rows, such as "X_pca"; by default `X` itself.
+        For AnnData: the entry of `obsm` that holds the rows, such as "X_pca"; by default `X` itself.
     random_state : int, RandomState, Generator or None, default=None
     **parameters
         Of `apolar.select`, such as `prior`, `noise`, `n_jobs`.
@@ -80,8 +80,8 @@ class Mclust:
     loglik, bic, icl : float
         A larger `bic` is better, as in mclust.
     BIC : dict
-        Of all candidates, by code, such as "VVV", and G; NaN if one was not fitted, as it
-        could not be the best.
+        The BIC of all candidates by code, such as "VVV", and G; NaN for those that were not
+        fitted because they could not be the best.
     classification : ndarray of int, shape (n,)
         From 1; 0 is noise.
     z : ndarray, shape (n, G), or (n, G + 1) with noise
@@ -251,7 +251,7 @@ def mclustBootstrapLRT(  # noqa: N802
 ) -> BootstrapLRT:
     """Test one component against two, two against three and so on, until one more is no better.
 
-    The statistic is compared with those of tables of as many rows, drawn from the fit with fewer components:
+    The statistic is compared with those of tables of the same size, drawn from the fit with fewer components:
     its distribution is not known [mclachlan1987].
 
     Parameters

@@ -1,4 +1,4 @@
-"""The result of a selection: a table of candidates, and the choice in words."""
+"""The result of a selection: a table of candidates, and the reason for the choice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apolar.scores import CRITERIA, criterion_title
 
 __all__ = ["Row", "Selection", "ranked_rows", "reason"]
 
-# In words, the evidence that a difference of the criterion of at least this size is [kass1995, section 3.2].
+# What to call the evidence of a difference of the criterion of at least this size [kass1995, section 3.2].
 EVIDENCE = (
     (10.0, "very strong evidence"),
     (6.0, "strong evidence"),
@@ -23,7 +23,7 @@ EVIDENCE = (
     (0.0, "weak evidence"),
 )
 
-# Of more candidates than this, only the best are printed.
+# With more candidates than this, only the best are printed.
 MAX_PRINTED = 40
 PRINTED_OF_MANY = 15
 
@@ -92,8 +92,13 @@ class Row:
         return self.failed is None and self.dropped is None
 
     @property
+    def form(self) -> str:
+        """The family, and "t" for long tails, such as "VEV, t"."""
+        return self.covariance_type if self.distribution == "gaussian" else f"{self.covariance_type}, t"
+
+    @property
     def named(self) -> str:
-        """The candidate in words."""
+        """The candidate as text, such as "3 full components"."""
         of_tails = "" if self.distribution == "gaussian" else f"{self.distribution} "
         plural = "s" * (self.n_components > 1)
         return f"{self.n_components} {self.covariance_type} {of_tails}component{plural}"
@@ -111,7 +116,7 @@ class Selection:
         All candidates, in the order they were asked for.
     criterion : {"bic", "aic", "icl", "evidence", "loo"}
     reason : str
-        What won, by how much, and what that means, in words.
+        What won, by how much, and what that means.
     models : mapping
         The fitted mixtures by (covariance_type, n_components), and with long tails by (covariance_type,
         n_components, "t"), without those that failed or were dropped.
@@ -172,8 +177,7 @@ class Selection:
         if row is self.best_row:
             note = f"<- lowest {criterion_title(self.criterion)}" + (f", {note}" if note else "")
         counts = (str(row.n_components), str(row.n_parameters))
-        name = row.covariance_type if row.distribution == "gaussian" else f"{row.covariance_type}, t"
-        return (name, *counts, *numbers, row.start, note)
+        return (row.form, *counts, *numbers, row.start, note)
 
     def to_pandas(self) -> Any:
         """Return the table as a pandas DataFrame, one row per candidate."""
@@ -191,7 +195,7 @@ def _heads() -> tuple[str, ...]:
 
 
 def ranked_rows(table: Sequence[Row], criterion: str) -> list[Row]:
-    """Return the candidates that were fitted, the best first; of equal ones that with fewer parameters."""
+    """Return the candidates that were fitted, the best first; of equals, the one with fewer parameters."""
     fitted = [row for row in table if row.is_fitted]
     return sorted(fitted, key=lambda row: (getattr(row, criterion), row.n_parameters))
 
@@ -204,7 +208,7 @@ def _is_same(row: Row, other: Row) -> bool:
 
 
 def reason(table: Sequence[Row], criterion: str, note: str = "", clusters: Combination | None = None) -> str:
-    """Return what won and by how much, in words.
+    """Return the sentences that say what won and by how much.
 
     Parameters
     ----------

@@ -116,6 +116,8 @@ def _parse_exactly(text: str, variables: Sequence[str] | None) -> tuple[WrittenT
     names = list(occurring if variables is None else variables)
     if not tokens:
         raise ValueError("The polynomial is empty. Write it as x^3 - 3*x*y^2.")
+    if function := re.search(r"\b(sin|cos|tan|exp|log|ln|sqrt)\s*\(", text):
+        raise ValueError(f"The polynomial has the function {function[1]}: write it with +, -, * and powers.")
     unknown = [name for name in occurring if name not in names]
     if unknown:
         raise ValueError(f"The polynomial has variables that were not listed: {shorten(', '.join(unknown))}.")
@@ -126,8 +128,7 @@ def _parse_exactly(text: str, variables: Sequence[str] | None) -> tuple[WrittenT
     terms = {key: _simplest(value) for key, value in _Parser(text, tokens, names).polynomial().items()}
     if variables is None and not {"i", "j"}.isdisjoint(occurring):
         raise ValueError(
-            "i and j are kept for the imaginary unit: write 1i for it, name the variable otherwise, "
-            "or list the variables."
+            "i and j mean the imaginary unit: write 1i for it, rename the variable, or list the variables."
         )
     if not names:
         raise ValueError(f"{shorten(text)!r} has no variable.")

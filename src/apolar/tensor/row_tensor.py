@@ -322,7 +322,7 @@ class RowTensor(Form):
         return float(np.sqrt(squares / self.sizes.squares)) if self.sizes.squares else 0.0
 
     def _sum(self, statistic: Callable[..., Any], n_working: int, *, is_signed: bool = True) -> Array:
-        """Return the sum of a function of blocks and weights, which needs so many numbers per row."""
+        """Return the sum of a function of blocks and weights, which needs `n_working` numbers per row."""
         chunk_rows = functools.partial(Rows.chunk_rows, n_working=n_working)
         total: Any = 0.0
         with one_blas_thread():

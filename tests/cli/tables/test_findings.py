@@ -40,6 +40,12 @@ def test_measurements_are_not_touched(measured):
     assert found(np.column_stack([rng.standard_normal(11), np.arange(11)])) == [(1, "row numbers")]
 
 
+def test_integers_that_are_equal_in_double_precision_are_not_called_constant(measured):
+    codes = 10.0**18 + np.arange(len(measured)) // 1000
+    (finding,) = findings_of(with_column(measured, codes))
+    assert finding.problem == "is constant in its first 15 digits, all that numbers here have"
+
+
 def test_constants(measured):
     n = len(measured)
     assert found(with_column(measured, np.full(n, 0.1))) == [(2, "constant")]

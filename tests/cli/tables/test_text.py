@@ -260,6 +260,12 @@ REFUSED = [
     ("a,b,c\n1,2,x\n4,5\n6,7,8,9\n", ", line 3: 2 cells instead of 3. Correct the line."),
     ("a b c\n1 2 3\n4 5\n6 7 8\n", ", line 3: 2 cells instead of 3. Correct the line."),
     ("x,t\n1,a\n2\n3,b,\n4,c\n", ", line 3: 1 cell instead of 2. Correct the line."),
+    (
+        "Sales\nmade in May\nx,y\n" + "1.5,2\n" * 50,
+        ", line 2: 1 cell instead of 2. Correct the line. If the lines up to line 2 are a title, use "
+        "--skip-rows 2.",
+    ),
+    ("sep=;\nx;y\n1;2\n3;4\n", ": line 1 is for spreadsheets only: use --skip-rows 1."),
     ("t,x,y\n{0}c,3\n{0}".format('"a, b",1,2\n' * 30), ", line 32: 2 cells instead of 3. Correct the line."),
     (
         "My data\na,b\n1,2\n3,4\n",

@@ -332,7 +332,7 @@ class _Rows:
                 .with_columns(pl.all().str.strip_suffix(".0").str.strip_chars().fill_null(""))
             )
             texts.columns = [*choice.strings]
-            # Of text with many values, which may be long, nothing is kept.
+            # Nothing is kept of text with many values, which may be long.
             texts_alone = [key for key in texts.columns if key.startswith("text ")]
             self.many |= {key for key in texts_alone if texts[key].n_unique() > MAX_CATEGORIES}
             nothing = {key: pl.lit(None, pl.String) for key in self.many}

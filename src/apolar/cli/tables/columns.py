@@ -24,7 +24,7 @@ FRAME_SIZE = 2**22
 SAMPLE_ROWS = 1000
 MIN_NUMERIC = 0.9
 
-# Longer cells are no codes for missing values.
+# Longer cells are not codes for missing values.
 LONGEST_CODE = 20
 
 ALL = "all"

@@ -26,6 +26,8 @@ MOSTLY_FEW = 0.75
 # A column is constant, or a copy of another one up to its unit, up to this relative difference in every row.
 CONSTANT_DIFFERENCE = 1e-13
 COPY_DIFFERENCE = 1e-4
+# Larger integers are rounded in float64.
+MAX_INTEGER = 2**53
 
 # "id", "Index", "row_number", "customer_id", "patientID", "Unnamed: 0".
 _NAME_OF_COUNTER = re.compile(
@@ -89,7 +91,10 @@ def find_no_measurements(X: Array, names: Sequence[str]) -> tuple[ColumnFinding,
         for j in [j for j in range(len(names)) if _is_suspect(sample[:, j])]:
             kind, n_values = _kind_of(X[:, j], names[j])
             if kind:
-                findings[j] = ColumnFinding(j, names[j], kind, _PROBLEMS[kind].format(n_values), n_values)
+                problem = _PROBLEMS[kind].format(n_values)
+                if kind == "constant" and np.nanmax(np.abs(X[:, j])) > MAX_INTEGER:
+                    problem += " in its first 15 digits, all that numbers here have"
+                findings[j] = ColumnFinding(j, names[j], kind, problem, n_values)
         few = [j for j, finding in findings.items() if finding.kind == "few values"]
         if len(few) > 1 and len(few) >= MOSTLY_FEW * (len(names) - len(findings) + len(few)):
             findings |= {j: replace(findings[j], kind="rating") for j in few}

@@ -194,6 +194,8 @@ FORMATS = {
 _FOREIGN = {
     b"\x89HDF": ("an HDF5 file", "Save the table as CSV or Parquet."),
     b"%PDF": ("a PDF file", "Save the table as CSV."),
+    b"[{": ("JSON", "Save the table as CSV or Parquet."),
+    b'{"': ("JSON", "Save the table as CSV or Parquet."),
     b"BZh": ("compressed with bzip2", "Decompress it first, or use gzip or zstd."),
     b"\xfd7zXZ": ("compressed with xz", "Decompress it first, or use gzip or zstd."),
 }

@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -200,6 +201,8 @@ def _rate_delimiter(
 def open_text(file: TableInput) -> Content:
     """Return the content of a text file."""
     first, lines, others = _first_lines(file)
+    if re.fullmatch(r"sep=.", lines[0].strip()):
+        raise TableError(f"{file.name}: line {first:,} is for spreadsheets only: use --skip-rows {first}.")
     parse = file.parser()
     scores = {each: _rate_delimiter(lines, each, file.missing) for each in DELIMITERS}
     best = max(scores, key=scores.__getitem__)
@@ -234,7 +237,7 @@ def open_text(file: TableInput) -> Content:
         raise _ragged_row_error(
             file.name, line, cells, len(header), hint if top > first else "Correct the line."
         )
-    # Of a header that spans several lines, all are left out.
+    # All lines of a header that spans several are left out.
     n_skipped = (rows[1][0] if has_header else first) - 1
 
     def frames(positions: Sequence[int]) -> Iterator[tuple[pl.DataFrame, Sequence[int]]]:
@@ -298,7 +301,7 @@ def _split_by_polars(text: str, delimiter: str | None, width: int) -> pl.DataFra
         )
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return None
-    # Polars fills up short rows: there are as many delimiters as there should be, but for those in cells.
+    # Polars fills up short rows: the number of delimiters must be right, apart from those in cells.
     n_lines, n_delimiters = text.count("\n") + 1, text.count(separator)
     if has_quotes:
         n_delimiters -= sum(frame.select(pl.all().str.count_matches(separator, literal=True).sum()).row(0))
@@ -315,7 +318,11 @@ def _split_by_csv(
         kept = [row for row in batch if len(row[1]) == width or not is_blank(row[1])]
         for line, cells in kept:
             if len(cells) != width:
-                raise _ragged_row_error(source, line, cells, width, "Correct the line.")
+                is_title = len(cells) == 1 and any(sign.isalpha() for sign in cells[0])
+                title = f" If the lines up to line {line:,} are a title, use --skip-rows {line}."
+                raise _ragged_row_error(
+                    source, line, cells, width, "Correct the line." + (title if is_title else "")
+                )
         if kept:
             frame = _as_frame([cells for _, cells in kept])
             yield frame.with_columns(pl.all().replace("", None)), [line for line, _ in kept]
