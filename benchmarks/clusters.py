@@ -1,4 +1,4 @@
-"""How many clusters: rules compared with each other, on tables of known classes, shapes and simulated clusters.
+"""How many clusters: rules compared, on tables of known classes, shapes and simulated clusters.
 
     python -m benchmarks.clusters [--keel FOLDER] [--suite FOLDER] [-o FILE] [--slow] [--only STUDY]
 

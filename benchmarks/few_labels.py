@@ -1,4 +1,4 @@
-"""Few labelled rows per class: errors of MixtureClassifier compared with linear and quadratic discriminant analysis.
+"""Few labelled rows per class: MixtureClassifier compared with discriminant analysis.
 
     python -m benchmarks.few_labels [-o FILE] [--draws N]
 

@@ -46,8 +46,8 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
     and what predicts their classes best is fitted to all rows. The simplest choice is one Gaussian for each
     class, between linear and quadratic discriminant analysis and naive Bayes, as predicts single rows left
     out best, in closed form; a mixture is chosen only where it predicts better by more than a standard error.
-    A few rows are therefore enough. `message_` says what was chosen and why. Rows of unknown class, if there are any,
-    take part in the Gaussians of the classes.
+    A few rows are therefore enough. `message_` says what was chosen and why. Rows of unknown class, if there
+    are any, take part in the Gaussians of the classes.
 
     Parameters that are given are not chosen. With one component and full covariances this is quadratic
     discriminant analysis, with "diag" Gaussian naive Bayes. With `shared=True` each class is one Gaussian,
