@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import to_numpy
@@ -364,6 +365,44 @@ class Problem(RowSamples):
         logits = exact.row_logits(natural, slice(None), self.family.tails(parameters, natural))
         responsibilities, densities = posteriors(logits[None])
         return responsibilities[0, : parameters.n_components], densities[0]
+
+    def shares(self, parameters: WhitenedParameters, least: float) -> tuple[sparse.csr_array, Array]:
+        """Return the responsibilities of a mixture for the rows, without small ones, and log-densities.
+
+        Parameters
+        ----------
+        parameters : WhitenedParameters
+            One mixture.
+        least : float
+            Smaller responsibilities are left out: of many components, few share a row.
+
+        Returns
+        -------
+        shares : csr_array, shape (n_components, n_rows)
+        densities : ndarray, shape (n_rows,)
+            In whitened coordinates.
+        """
+        exact = self.exact
+        natural = exact.natural(parameters)
+        tails = self.family.tails(parameters, natural)
+
+        def of_logits(logits: Array) -> tuple[sparse.csr_array, Array]:
+            responsibilities, densities = posteriors(logits[None])
+            known = responsibilities[0, : parameters.n_components]
+            return sparse.csr_array(np.where(known < least, 0.0, known)), densities[0]
+
+        if isinstance(exact._kept, CompiledBlock):
+            step = max(1, SETTINGS.chunk_numbers // len(natural))
+            chunks = (slice(start, start + step) for start in range(0, len(exact._kept.values), step))
+            parts = [of_logits(exact.row_logits(natural, chunk, tails)) for chunk in chunks]
+        else:
+            of_block = exact.map_blocks(
+                lambda block: of_logits(np.array(to_numpy(block.posteriors(natural, "logits", tails)))),
+                4 * len(natural),
+            )
+            parts = list(of_block)
+        shares, densities = zip(*parts, strict=True)
+        return sparse.hstack(shares, format="csr"), np.concatenate(densities)
 
     def row_logits(self, natural: Array, rows: slice, tails: Tails | None = None) -> Array:
         """Return the logarithms of weighted densities at some rows, shape (len(natural), n)."""

@@ -2,44 +2,144 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.constants import MIN_WEIGHT
 from apolar._core.settings import SETTINGS
+from apolar.data import open_rows
 from apolar.em.problem import Problem
+from apolar.em.result import Fit
+from apolar.em.run import Stop, has_kernel, run
+from apolar.mixture.families import Family, PriorTerms
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, noise_weights
+from apolar.mixture.prior import Prior
 from apolar.mixture.storage import LOG_2PI
 from apolar.search.merging import added_gains, untied_stats
 
 
-def with_one_more(
-    data: Problem, parameters: WhitenedParameters, rng: np.random.Generator
-) -> list[WhitenedParameters]:
-    """Return proposals with one component more than a mixture: each component split, and some added."""
-    posterior, density = _posteriors(data, parameters)
-    proposals = []
-    for k, (responsibilities, mean) in enumerate(zip(posterior, parameters.means, strict=True)):
-        total = float(responsibilities.sum())
-        if not total > 0:
+# Responsibilities below this do not count in what a component is split into.
+MIN_SHARE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Extension:
+    """A mixture with one component more: some in place of one, or one beside all.
+
+    Attributes
+    ----------
+    gain : float
+        What it adds to the log-likelihood, with the other components as they are.
+    replaced : int or None
+        The component that is split; None if one is added.
+    parts : ndarray, shape (n_parts, n_stats)
+        The sufficient statistics of the new components.
+    """
+
+    gain: float
+    replaced: int | None
+    parts: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _PriorOfParts(Prior):
+    """The prior of one component of a mixture as that of the parts that it is split into."""
+
+    known: PriorTerms = field(kw_only=True)
+
+    def terms(self, family: Family, n_components: int, n_features: int) -> PriorTerms:  # noqa: ARG002
+        """Return what the prior adds to the M-step."""
+        return self.known
+
+
+def extensions(
+    data: Problem, parameters: WhitenedParameters, prior: Prior, rng: np.random.Generator
+) -> list[Extension]:
+    """Return mixtures with one component more, by decreasing gain.
+
+    Each component is split, by EM on the rows that it owns with the densities of the others as they are
+    [ueda2000]: all splits together take about the time of a few passes over the rows. And components are
+    added where rows are unlikely.
+
+    Parameters
+    ----------
+    data : Problem
+    parameters : WhitenedParameters
+        One mixture.
+    prior : Prior
+        Of the mixture.
+    rng : numpy.random.Generator
+    """
+    stats = untied_stats(data, parameters)
+    terms = data.family.prior_terms(prior.adapted_to(data.family, stats), len(stats.counts), data.n_features)
+    shares, density = data.shares(parameters, MIN_SHARE)
+    values, weights = data.fetch()
+    found = _added_components(data, parameters, density, rng)
+    for k in range(parameters.n_components):
+        owned = shares.indices[shares.indptr[k] : shares.indptr[k + 1]]
+        of_rows = shares.data[shares.indptr[k] : shares.indptr[k + 1]]
+        of_rows = of_rows if weights is None else of_rows * weights[owned]
+        if len(owned) < 2 or not of_rows.sum() > 0:
             continue
-        shares = responsibilities / total
-        values, vectors = _principal_axes(data, shares, mean)
-        if values[-1] > 0:
-            proposals.append(
-                _halve(data, parameters, k, SETTINGS.half_step * np.sqrt(values[-1]) * vectors[:, -1])
-            )
-        skewed = _skewed_split(data, parameters, shares, k, values, vectors)
-        if skewed is not None:
-            proposals.append(skewed)
-    return proposals + _with_added_component(data, parameters, density, rng)
+        known = {"n_rows": len(owned), "weight": float(of_rows.sum())}
+        rows = data.replace(rows=open_rows(values[owned], of_rows), noise=None, **known)
+        split = _best_split(rows, parameters, k, terms, data.weight)
+        if split is not None:
+            found.append(split)
+    return sorted(found, key=lambda each: -each.gain)
 
 
-def _posteriors(data: Problem, parameters: WhitenedParameters) -> tuple[Array, Array]:
-    """Return responsibilities times weights of rows, shape (n_components, n_rows), and log-densities."""
-    posterior, density = data.row_responsibilities(parameters)
-    weights = data.row_weights()
-    return (posterior if weights is None else posterior * weights), density
+def _best_split(
+    rows: Problem, parameters: WhitenedParameters, k: int, terms: PriorTerms, n_rows: float
+) -> Extension | None:
+    """Return the best split of a component, on the rows that it owns; None if it has no direction."""
+    family = rows.family
+    covariance = family.per_component(parameters.covariances)[0 if family.shares_covariance else k]
+    dof = None if parameters.dof is None else parameters.dof[k : k + 1]
+    means = parameters.means[k : k + 1]
+    whole = WhitenedParameters(np.ones(1), means, family.repeated(covariance, 1), dof=dof)
+    starts = _splits(rows, whole)
+    if not starts:
+        return None
+    if family.shares_covariance:
+        # The rows of the other components have it too.
+        others = float(family.divisor(np.ones(()), rows.n_features)) * (n_rows - rows.weight)
+        terms = terms._replace(scatter=terms.scatter + others * covariance, divisor=terms.divisor + others)
+    else:
+        of_component = [
+            each[min(k, len(each) - 1)][None] if np.ndim(each) > n_axes else each
+            for each, n_axes in ((terms.scatter, family.n_axes), (terms.divisor, 0))
+        ]
+        terms = terms._replace(scatter=of_component[0], divisor=of_component[1])
+    prior = _PriorOfParts(known=terms)
+    stop = Stop(SETTINGS.short_steps, SETTINGS.relative_tolerance if has_kernel(rows) else None)
+    best = max(run(rows, [Fit(each, "split") for each in starts], prior, stop), key=lambda fit: fit.score)
+    before = float(rows.e_step(family.with_dof(whole)[None])[1][0])
+    return Extension(best.score - before, k, untied_stats(rows, best.parameters).array)
+
+
+def extended(data: Problem, stats: SufficientStats, chosen: list[Extension]) -> SufficientStats:
+    """Return the statistics of a mixture with some components in place of others, or beside all."""
+    array, n_rows = stats.array, stats.counts.sum()
+    for each in chosen:
+        if each.replaced is None:
+            array = array * max(1 - each.parts[:, 0].sum() / n_rows, MIN_WEIGHT)
+    kept = np.delete(array, [each.replaced for each in chosen if each.replaced is not None], axis=0)
+    return SufficientStats(np.concatenate([kept, *(each.parts for each in chosen)]), data.n_features)
+
+
+def _splits(rows: Problem, whole: WhitenedParameters) -> list[WhitenedParameters]:
+    """Return a component in two, in each way that has a direction."""
+    weights, mean = rows.row_weights(), whole.means[0]
+    shares = np.full(rows.n_rows, 1 / rows.n_rows) if weights is None else weights / weights.sum()
+    values, vectors = _principal_axes(rows, shares, mean)
+    if not values[-1] > 0:
+        return []
+    halves = _halve(rows, whole, 0, SETTINGS.half_step * np.sqrt(values[-1]) * vectors[:, -1])
+    skewed = _skewed_split(rows, whole, shares, 0, values, vectors)
+    return [halves] if skewed is None else [halves, skewed]
 
 
 def _principal_axes(data: Problem, shares: Array, mean: Array) -> tuple[Array, Array]:
@@ -159,10 +259,10 @@ def _skewed_split(
     return _split(parameters, k, weight * fractions, mean + offsets[:, None] * axis, covariances)
 
 
-def _with_added_component(
+def _added_components(
     data: Problem, parameters: WhitenedParameters, density: Array, rng: np.random.Generator
-) -> list[WhitenedParameters]:
-    """Return mixtures with a small component added at the rows where that raises the likelihood most.
+) -> list[Extension]:
+    """Return small components added at the rows where that raises the likelihood most.
 
     One is at a row of low density, and one at any: a cluster that is covered by a larger one is hardly ever
     where the density is lowest.
@@ -170,13 +270,13 @@ def _with_added_component(
     n_tried = min(SETTINGS.tried_rows, len(density))
     lowest = np.argpartition(density, n_tried - 1)[:n_tried]
     groups = lowest, rng.choice(len(density), n_tried, replace=False)
-    return [_with_component_near(data, parameters, density, tried) for tried in groups]
+    return [_component_near(data, parameters, density, tried) for tried in groups]
 
 
-def _with_component_near(
+def _component_near(
     data: Problem, parameters: WhitenedParameters, density: Array, tried: IndexArray
-) -> WhitenedParameters:
-    """Return the mixture with a component added at the row, of some, where that gains most."""
+) -> Extension:
+    """Return the component that gains most among those at some rows."""
     family, n = data.family, len(density)
     centres = data.whitened_rows()[:, tried].T
     compared = slice(None, None, max(1, n // SETTINGS.split_rows))
@@ -188,12 +288,9 @@ def _with_component_near(
         gains, weights = added_gains(data, compared, natural, density[compared], SETTINGS.weight_steps)
         best = int(np.argmax(gains))
         options.append((float(gains[best]), max(float(weights[best]), 1 / n), centres[best], covariance))
-    _, weight, centre, covariance = max(options, key=lambda option: option[0])
-    return WhitenedParameters(
-        np.append(parameters.weights * (1 - weight), weight),
-        np.vstack([parameters.means, centre]),
-        family.appended(parameters.covariances, covariance),
-    )
+    gain, weight, centre, covariance = max(options, key=lambda option: option[0])
+    added = WhitenedParameters(np.array([weight]), centre[None], family.repeated(covariance, 1))
+    return Extension(gain * data.weight, None, untied_stats(data, added).array)
 
 
 def _likely_covariances(data: Problem, parameters: WhitenedParameters) -> list[Array]:

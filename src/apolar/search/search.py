@@ -18,7 +18,7 @@ from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths
 from apolar.search.merging import merged_pairs, mixture_distances, untied_stats
 from apolar.search.moment_starts import from_moments
-from apolar.search.proposals import dropped_stats, with_one_more
+from apolar.search.proposals import dropped_stats, extended, extensions
 from apolar.search.starts import from_kmeans, overseeded_mixtures
 
 __all__ = [
@@ -343,12 +343,13 @@ class SampleSearch:
         prior = self.prior.of_strengths(strengths)
         completed = sample.imputed(best.parameters)
         name = best.start if best.start.endswith("+split") else f"{best.start}+split"
-        proposals = [Fit(each, name) for each in with_one_more(completed, best.parameters, self.rng)]
-        larger = run(sample, proposals, prior, Stop(SETTINGS.short_steps))
-        merged = []
-        for fit in sorted(larger, key=lambda fit: -fit.score)[: SETTINGS.kept]:
-            merged += [stats.array for stats in merged_pairs(completed, fit.parameters, SETTINGS.kept)]
-            merged += [stats.array for stats in dropped_stats(completed, fit.parameters, SETTINGS.kept)]
+        stats, merged = untied_stats(sample, best.parameters), list[Array]()
+        larger = extensions(completed, best.parameters, prior, self.rng)
+        for each in larger[: SETTINGS.kept]:
+            added = extended(sample, stats, [each])
+            parameters = sample.m_step(added, prior.conjugate)
+            merged += [stats.array for stats in merged_pairs(completed, parameters, SETTINGS.kept)]
+            merged += [stats.array for stats in dropped_stats(completed, parameters, SETTINGS.kept)]
         if not merged:  # all mergers cost more than numbers can say
             return []
         # The short runs that follow adapt the prior.

@@ -26,8 +26,8 @@ from apolar.mixture.prior import Prior
 from apolar.moments.covariance import is_constant
 from apolar.scores import CRITERIA, FitSummary
 from apolar.search.given import requested_candidates
-from apolar.search.merging import merged_pairs
-from apolar.search.proposals import with_one_more
+from apolar.search.merging import merged_pairs, untied_stats
+from apolar.search.proposals import extended, extensions
 from apolar.search.search import approach, is_better, one_component, portfolio, race
 from apolar.selection.shared_starts import FORMS, PLAIN_TREE, SharedStarts
 
@@ -468,8 +468,10 @@ class CandidateGrid:
         smaller, larger = (alone.get(Candidate(kind, n)) for n in (k - 1, k + 1))
         if smaller is not None:
             completed = problem.imputed(smaller.fit.parameters)
-            grown = with_one_more(completed, smaller.fit.parameters, rng)
-            starts += [Fit(mixture, f"split of {k - 1}") for mixture in grown]
+            stats = untied_stats(problem, smaller.fit.parameters)
+            for each in extensions(completed, smaller.fit.parameters, Prior(), rng)[: SETTINGS.kept]:
+                grown = problem.m_step(extended(problem, stats, [each]), Prior())
+                starts.append(Fit(grown, f"split of {k - 1}"))
         if larger is not None:
             completed = problem.imputed(larger.fit.parameters)
             merged = merged_pairs(completed, larger.fit.parameters, SETTINGS.kept)
