@@ -28,6 +28,12 @@ class Settings:
     split_rows: int = 2000
     tried_rows: int = 128
 
+    # The budget of a search: so many runs of EM from one start on all rows, each of about so many passes; or
+    # multiplications that take some tenths of a second.
+    search_runs: int = 2
+    run_passes: int = 40
+    free_work: float = 2e9
+
     # --- search: starts and races (benchmarks/small_clusters, benchmarks/generalise) ---
     overseeded_starts: int = 4
     seeds_per_component: int = 4

@@ -187,6 +187,11 @@ class MergeCosts:
         Likelihoods are compared on its rows, or on some of them.
     parameters : WhitenedParameters
         One mixture, of the family of the data.
+
+    Attributes
+    ----------
+    table : ndarray, shape (n_components, n_components)
+        The cost of each pair; infinite but for first < second.
     """
 
     def __init__(self, data: Problem, parameters: WhitenedParameters) -> None:
@@ -199,28 +204,19 @@ class MergeCosts:
         all_natural = append_noise(natural, parameters.weights, data.noise, data.whitening.log_det)
         self._densities = Densities(data, compared, all_natural)
         n = len(self._stats)
-        self._costs = np.full((n, n), np.inf)
+        self.table = np.full((n, n), np.inf)
         first, second = _pairs(n)
         n_pairs = max(1, SETTINGS.chunk_numbers // len(self._densities.total))
         for start in range(0, len(first), n_pairs):
             i, j = first[start : start + n_pairs], second[start : start + n_pairs]
             natural = self._natural_of(self._stats[i] + self._stats[j])
-            self._costs[i, j] = self._densities.costs(i, j, natural)
+            self.table[i, j] = self._densities.costs(i, j, natural)
 
     def _natural_of(self, array: Array) -> Array:
         """Return the natural parameters of components with these statistics, shape (n, n_stats)."""
         stats = SufficientStats(array, self._data.n_features)
         merged = self._family.merged(stats, self._covariances)
         return self._family.natural(replace(merged, weights=stats.counts / self._data.weight))
-
-    def cheapest_mergers(self, n_pairs: int) -> list[SufficientStats]:
-        """Return the statistics with one pair merged, for each of the pairs that cost least."""
-        merged = []
-        for pair in np.argsort(self._costs, axis=None, kind="stable")[:n_pairs]:
-            i, j = divmod(int(pair), len(self._costs))
-            if np.isfinite(self._costs[i, j]):
-                merged.append(SufficientStats(_with_pair_merged(self._stats, i, j), self._data.n_features))
-        return merged
 
     def merged_stats(self, n_components: int) -> SufficientStats:
         """Return the statistics of `n_components` components, by greedy merging. Changes the object."""
@@ -232,7 +228,7 @@ class MergeCosts:
             return self._densities.costs(np.minimum(i, others), np.maximum(i, others), natural[1:])
 
         return SufficientStats(
-            _merge_greedily(self._stats, self._costs, n_components, costs_of), self._data.n_features
+            _merge_greedily(self._stats, self.table, n_components, costs_of), self._data.n_features
         )
 
 
@@ -289,19 +285,27 @@ def is_crowded(data: Problem, n_components: int) -> bool:
     )
 
 
+def merging_costs(data: Problem, parameters: WhitenedParameters) -> tuple[Array, list[tuple[int, int]]]:
+    """Return what mergers of two components cost, in log-likelihood, and the pairs; the cheapest first."""
+    if is_crowded(data, parameters.n_components - 1):
+        family, stats = data.family.untied, untied_stats(data, parameters)
+        terms = family.merging_term(stats)
+        first, second = _pairs(len(stats.counts))
+        costs = family.merging_term(stats[first] + stats[second]) - terms[first] - terms[second]
+    else:
+        table = MergeCosts(data, parameters).table
+        first, second = _pairs(len(table))
+        costs = table[first, second]
+    order = np.argsort(costs, kind="stable")
+    order = order[np.isfinite(costs[order])]
+    return costs[order], list(zip(first[order].tolist(), second[order].tolist(), strict=True))
+
+
 def merged_pairs(data: Problem, parameters: WhitenedParameters, n_pairs: int) -> list[SufficientStats]:
     """Return the statistics of a mixture with one pair merged, for each of the pairs that cost least."""
-    if not is_crowded(data, parameters.n_components - 1):
-        return MergeCosts(data, parameters).cheapest_mergers(n_pairs)
-    family, stats = data.family.untied, untied_stats(data, parameters)
-    terms = family.merging_term(stats)
-    first, second = _pairs(len(stats.counts))
-    costs = family.merging_term(stats[first] + stats[second]) - terms[first] - terms[second]
-    cheapest = [int(pair) for pair in np.argsort(costs, kind="stable")[:n_pairs]]
-    return [
-        SufficientStats(_with_pair_merged(stats.array, int(first[pair]), int(second[pair])), stats.n_features)
-        for pair in cheapest
-    ]
+    array = untied_stats(data, parameters).array
+    cheapest = merging_costs(data, parameters)[1][:n_pairs]
+    return [SufficientStats(_with_pair_merged(array, i, j), data.n_features) for i, j in cheapest]
 
 
 def merged_stats(data: Problem, parameters: WhitenedParameters, n_components: int) -> SufficientStats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +18,7 @@ from apolar.mixture.families import Family, PriorTerms
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, noise_weights
 from apolar.mixture.prior import Prior
 from apolar.mixture.storage import LOG_2PI
-from apolar.search.merging import added_gains, untied_stats
+from apolar.search.merging import added_gains, merging_costs, untied_stats
 
 
 # Responsibilities below this do not count in what a component is split into.
@@ -120,14 +121,56 @@ def _best_split(
     return Extension(best.score - before, k, untied_stats(rows, best.parameters).array)
 
 
-def extended(data: Problem, stats: SufficientStats, chosen: list[Extension]) -> SufficientStats:
+def extended(
+    data: Problem, stats: SufficientStats, chosen: list[Extension], removed: Sequence[int] = ()
+) -> SufficientStats:
     """Return the statistics of a mixture with some components in place of others, or beside all."""
     array, n_rows = stats.array, stats.counts.sum()
     for each in chosen:
         if each.replaced is None:
             array = array * max(1 - each.parts[:, 0].sum() / n_rows, MIN_WEIGHT)
-    kept = np.delete(array, [each.replaced for each in chosen if each.replaced is not None], axis=0)
+    replaced = [each.replaced for each in chosen if each.replaced is not None]
+    kept = np.delete(array, [*replaced, *removed], axis=0)
     return SufficientStats(np.concatenate([kept, *(each.parts for each in chosen)]), data.n_features)
+
+
+def exchanges(data: Problem, parameters: WhitenedParameters, found: list[Extension]) -> Array | None:
+    """Return the statistics of a mixture after all extensions that gain more than a merger elsewhere costs.
+
+    Extensions and mergers touch different components, so that their gains add up. None of fewer than two.
+
+    Parameters
+    ----------
+    data : Problem
+    parameters : WhitenedParameters
+        One mixture.
+    found : list of Extension
+        By decreasing gain.
+    """
+    stats = untied_stats(data, parameters)
+    costs, pairs = merging_costs(data, parameters)
+    touched, chosen, merged = set[int](), list[Extension](), list[tuple[int, int]]()
+    for each in found:
+        if each.replaced in touched or (each.replaced is None and None in [e.replaced for e in chosen]):
+            continue
+        while len(costs) and not touched.isdisjoint(pairs[0]):
+            costs, pairs = costs[1:], pairs[1:]
+        free = (i for i, pair in enumerate(pairs) if each.replaced not in pair and touched.isdisjoint(pair))
+        i = next(free, None)
+        if i is None or each.gain < costs[i] + SETTINGS.sample_tolerance:
+            break
+        chosen.append(each)
+        merged.append(pairs[i])
+        touched |= {*pairs[i], each.replaced}
+    if len(chosen) < 2:
+        return None
+    array = stats.array.copy()
+    for i, j in merged:
+        array[i] += array[j]
+    removed = [j for _, j in merged]
+    unions = SufficientStats(array, data.n_features)
+    # Positions of what is split are still those of the mixture.
+    return extended(data, unions, chosen, removed).array
 
 
 def _splits(rows: Problem, whole: WhitenedParameters) -> list[WhitenedParameters]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -18,7 +19,7 @@ from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths
 from apolar.search.merging import merged_pairs, mixture_distances, untied_stats
 from apolar.search.moment_starts import from_moments
-from apolar.search.proposals import dropped_stats, extended, extensions
+from apolar.search.proposals import dropped_stats, exchanges, extended, extensions
 from apolar.search.starts import from_kmeans, overseeded_mixtures
 
 __all__ = [
@@ -224,6 +225,10 @@ class SampleSearch:
         drawn = data.subsample(n_rows if data.n_rows > 2 * n_rows else data.n_rows, rng)
         self.n_drawn = drawn.n_rows
         self.is_on_sample = drawn is not data and drawn.n_rows < (data.rows.n_rows or data.n_rows)
+        # In passes over the rows of the search: what EM runs on all rows take, or what takes no time.
+        of_pass = self.n_drawn * n_components * data.n_stats
+        of_runs = SETTINGS.search_runs * SETTINGS.run_passes * data.n_rows / self.n_drawn
+        self.n_passes_left = max(of_runs, SETTINGS.free_work / of_pass)
         self.sample = drawn.distinct()
         # Whether most of the short runs end as high as the best: there is one optimum, and it is found.
         self.starts_agree = False
@@ -261,18 +266,23 @@ class SampleSearch:
             starts.append(Fit(moments, "moments", is_from_all_rows=sample.family.is_spherical))
         except ValueError as error:
             skipped = (f"moments was skipped: {error}",)
-        mixtures = overseeded_mixtures(sample, n_components, self.prior, self.rng, SETTINGS.overseeded_starts)
+        # All of them, and the runs that rank them, take half of the budget.
+        of_start = (SETTINGS.seeds_per_component + 1) * SETTINGS.short_steps
+        n_starts = int(np.clip(self.n_passes_left / (2 * of_start), 1, SETTINGS.overseeded_starts))
+        self.n_passes_left -= n_starts * SETTINGS.seeds_per_component * SETTINGS.short_steps
+        mixtures = overseeded_mixtures(sample, n_components, self.prior, self.rng, n_starts)
         return [*starts, *(Fit(parameters, "overseed") for parameters in mixtures)], skipped
 
     def after_short_runs(self, starts: list[Fit]) -> list[Fit]:
         """Return the starts after short runs, the best first."""
-        ranked = race(self.sample, starts, self.prior)
+        ranked = self._race(starts, self.prior)
         if isinstance(self.prior, AdaptivePrior):
             self.strengths = self._strengths(self.prior, ranked[0])
-        if isinstance(self.prior, AdaptivePrior) and self.strengths is not None and self.n_components > 1:
+        has_strengths = isinstance(self.prior, AdaptivePrior) and self.strengths is not None
+        if has_strengths and self.n_components > 1 and self._affords(2 * SETTINGS.run_passes):
             prior = self.prior.of_strengths(ALIKE)
             kmeans = from_kmeans(self.sample, self.n_components, prior, self.rng, SETTINGS.kept)
-            alike = race(self.sample, [Fit(kmeans, "kmeans")], prior)[0]
+            alike = self._race([Fit(kmeans, "kmeans")], prior)[0]
             chosen = replace(alike, strengths=self._strengths(self.prior, alike, ALIKE))
             self.alike = [chosen, replace(alike, strengths=ALIKE, keeps_strengths=True)]
         scores = np.array([fit.log_likelihood for fit in ranked])
@@ -295,7 +305,17 @@ class SampleSearch:
         # The moments, which do not depend on chance, are always among them.
         chosen = [fit for fit in ranked if fit.start == "moments"]
         chosen += [fit for fit in ranked[: SETTINGS.kept] if fit.start != "moments"]
-        return best_first([*self.optima(chosen), *map(self._optimum, self.alike)])
+        optima = self.optima(chosen)
+        return best_first([*optima, *(self._optimum(each) for each in self.alike)])
+
+    def _affords(self, n_passes: float) -> bool:
+        """Return whether the budget of the search has this many passes left."""
+        return self.n_passes_left >= n_passes
+
+    def _race(self, starts: list[Fit], prior: Prior) -> list[Fit]:
+        """Return starts after short runs, the best first."""
+        self.n_passes_left -= len(starts) * SETTINGS.short_steps
+        return race(self.sample, starts, prior)
 
     def optima(self, candidates: list[Fit], most: int | None = None) -> list[Fit]:
         """Return the optima that candidates lead to, the best first; no more than `most` of them are run.
@@ -304,7 +324,8 @@ class SampleSearch:
         """
         optima: list[Fit] = []
         for start in candidates:
-            if len(optima) == most or self._is_visited(start):
+            is_afforded = not optima or self._affords(SETTINGS.run_passes)
+            if len(optima) == most or not is_afforded or self._is_visited(start):
                 continue
             optima.append(self._optimum(start))
         return best_first(optima)
@@ -313,6 +334,7 @@ class SampleSearch:
         """Return the optimum of a run, under the strengths of its start, or else those of the search."""
         prior = self.prior.of_strengths(start.strengths).of_strengths(self.strengths)
         fit = approach(self.sample, start, prior, SETTINGS.sample_passes, SETTINGS.sample_tolerance)
+        self.n_passes_left -= fit.n_iter
         self.visited += [untied_stats(self.sample, each.parameters).array for each in (start, fit)]
         return fit
 
@@ -327,10 +349,15 @@ class SampleSearch:
         distances = distances + np.abs(visited.counts.sum(axis=-1) - stats.counts.sum())
         return bool(np.any(distances < SETTINGS.same_optimum))
 
-    def after_split_and_merge(self, finalists: list[Fit], n_rounds: int = SETTINGS.kept) -> list[Fit]:
-        """Return the finalists and the optima that rounds of split and merge reach from the best of them."""
-        for _ in range(n_rounds):
+    def after_split_and_merge(self, finalists: list[Fit], n_rounds: int | None = None) -> list[Fit]:
+        """Return the finalists and the optima that rounds of split and merge reach from the best of them.
+
+        By default there are rounds until one gains nothing, or the budget is spent.
+        """
+        for i in itertools.count():
             best = finalists[0]
+            if i == n_rounds or (i and not self._affords(SETTINGS.run_passes)):
+                break
             finalists = best_first([*finalists, *self.optima(self._split_and_merged(best), most=1)])
             if finalists[0] is best:
                 break
@@ -343,11 +370,14 @@ class SampleSearch:
         prior = self.prior.of_strengths(strengths)
         completed = sample.imputed(best.parameters)
         name = best.start if best.start.endswith("+split") else f"{best.start}+split"
-        stats, merged = untied_stats(sample, best.parameters), list[Array]()
+        stats = untied_stats(sample, best.parameters)
         larger = extensions(completed, best.parameters, prior, self.rng)
-        for each in larger[: SETTINGS.kept]:
-            added = extended(sample, stats, [each])
-            parameters = sample.m_step(added, prior.conjugate)
+        exchanged = exchanges(completed, best.parameters, larger)
+        merged = [] if exchanged is None else [exchanged]
+        # The others replace one component each, after which all are near enough to move to.
+        n_tried = (self.n_passes_left - SETTINGS.run_passes) / SETTINGS.short_steps - len(merged)
+        for each in larger[: int(np.clip(n_tried / SETTINGS.kept, not merged, SETTINGS.kept))]:
+            parameters = sample.m_step(extended(sample, stats, [each]), prior.conjugate)
             merged += [stats.array for stats in merged_pairs(completed, parameters, SETTINGS.kept)]
             merged += [stats.array for stats in dropped_stats(completed, parameters, SETTINGS.kept)]
         if not merged:  # all mergers cost more than numbers can say
@@ -355,7 +385,7 @@ class SampleSearch:
         # The short runs that follow adapt the prior.
         starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
         fits = [Fit(starts[i], name) for i in range(len(merged))]
-        return [replace(fit, strengths=strengths) for fit in race(sample, fits, prior)]
+        return [replace(fit, strengths=strengths) for fit in self._race(fits, prior)]
 
 
 def best_first(candidates: list[Fit]) -> list[Fit]:
