@@ -61,6 +61,11 @@ class Settings:
     max_columns: int = 32
 
     # --- search: proposals ---
+    # The least responsibility for a row of a component that is split or merged.
+    owned_share: float = 1e-3
+    # Mergers of which the cost is computed, per component: those of the least cost by determinants alone, and
+    # as many of components that share most rows.
+    pairs_per_component: int = 2
     # Halves of a component are placed so many deviations from its mean, along the principal axis.
     half_step: float = 0.8
     # Bounds on the share of the variance that is between the parts of a skewed component.

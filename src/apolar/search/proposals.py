@@ -10,7 +10,6 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.constants import MIN_WEIGHT
 from apolar._core.settings import SETTINGS
-from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
 from apolar.em.run import Stop, has_kernel, run
@@ -18,11 +17,7 @@ from apolar.mixture.families import Family, PriorTerms
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, noise_weights
 from apolar.mixture.prior import Prior
 from apolar.mixture.storage import LOG_2PI
-from apolar.search.merging import added_gains, merging_costs, untied_stats
-
-
-# Responsibilities below this do not count in what a component is split into.
-MIN_SHARE = 1e-3
+from apolar.search.merging import OwnedRows, added_gains, untied_stats
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,55 +70,42 @@ def extensions(
     """
     stats = untied_stats(data, parameters)
     terms = data.family.prior_terms(prior.adapted_to(data.family, stats), len(stats.counts), data.n_features)
-    shares, density = data.shares(parameters, MIN_SHARE)
-    values, weights = data.fetch()
-    found = _added_components(data, parameters, density, rng)
+    shares, density = data.shares(parameters)
+    found = _added_components(data, parameters, terms, density, rng)
+    owned = OwnedRows(data, shares)
     for k in range(parameters.n_components):
-        owned = shares.indices[shares.indptr[k] : shares.indptr[k + 1]]
-        of_rows = shares.data[shares.indptr[k] : shares.indptr[k + 1]]
-        of_rows = of_rows if weights is None else of_rows * weights[owned]
-        if len(owned) < 2 or not of_rows.sum() > 0:
-            continue
-        known = {"n_rows": len(owned), "weight": float(of_rows.sum())}
-        rows = data.replace(rows=open_rows(values[owned], of_rows), noise=None, **known)
-        split = _best_split(rows, parameters, k, terms, data.weight)
-        if split is not None:
-            found.append(split)
+        rows = owned.of(*owned.shares_of(k))
+        if rows is not None:
+            found += _splits(rows, parameters, k, terms, data.weight)
     return sorted(found, key=lambda each: -each.gain)
 
 
-def _best_split(
+def _splits(
     rows: Problem, parameters: WhitenedParameters, k: int, terms: PriorTerms, n_rows: float
-) -> Extension | None:
-    """Return the best split of a component, on the rows that it owns; None if it has no direction."""
+) -> list[Extension]:
+    """Return the splits of a component, by EM on the rows that it owns."""
     family = rows.family
     covariance = family.per_component(parameters.covariances)[0 if family.shares_covariance else k]
     dof = None if parameters.dof is None else parameters.dof[k : k + 1]
     means = parameters.means[k : k + 1]
     whole = WhitenedParameters(np.ones(1), means, family.repeated(covariance, 1), dof=dof)
-    starts = _splits(rows, whole)
+    starts = _starts_of_splits(rows, whole)
     if not starts:
-        return None
+        return []
     if family.shares_covariance:
         # The rows of the other components have it too.
         others = float(family.divisor(np.ones(()), rows.n_features)) * (n_rows - rows.weight)
         terms = terms._replace(scatter=terms.scatter + others * covariance, divisor=terms.divisor + others)
     else:
-        of_component = [
-            each[min(k, len(each) - 1)][None] if np.ndim(each) > n_axes else each
-            for each, n_axes in ((terms.scatter, family.n_axes), (terms.divisor, 0))
-        ]
-        terms = terms._replace(scatter=of_component[0], divisor=of_component[1])
+        terms = _terms_of(family, terms, k)
     prior = _PriorOfParts(known=terms)
     stop = Stop(SETTINGS.short_steps, SETTINGS.relative_tolerance if has_kernel(rows) else None)
-    best = max(run(rows, [Fit(each, "split") for each in starts], prior, stop), key=lambda fit: fit.score)
+    ends = run(rows, [Fit(each, "split") for each in starts], prior, stop)
     before = float(rows.e_step(family.with_dof(whole)[None])[1][0])
-    return Extension(best.score - before, k, untied_stats(rows, best.parameters).array)
+    return [Extension(end.score - before, k, untied_stats(rows, end.parameters).array) for end in ends]
 
 
-def extended(
-    data: Problem, stats: SufficientStats, chosen: list[Extension], removed: Sequence[int] = ()
-) -> SufficientStats:
+def extended(stats: SufficientStats, chosen: list[Extension], removed: Sequence[int] = ()) -> SufficientStats:
     """Return the statistics of a mixture with some components in place of others, or beside all."""
     array, n_rows = stats.array, stats.counts.sum()
     for each in chosen:
@@ -131,25 +113,26 @@ def extended(
             array = array * max(1 - each.parts[:, 0].sum() / n_rows, MIN_WEIGHT)
     replaced = [each.replaced for each in chosen if each.replaced is not None]
     kept = np.delete(array, [*replaced, *removed], axis=0)
-    return SufficientStats(np.concatenate([kept, *(each.parts for each in chosen)]), data.n_features)
+    return SufficientStats(np.concatenate([kept, *(each.parts for each in chosen)]), stats.n_features)
 
 
-def exchanges(data: Problem, parameters: WhitenedParameters, found: list[Extension]) -> Array | None:
+def exchanges(
+    stats: SufficientStats, found: list[Extension], costs: Array, pairs: list[tuple[int, int]]
+) -> Array | None:
     """Return the statistics of a mixture after all extensions that gain more than a merger elsewhere costs.
 
-    Extensions and mergers touch different components, so that their gains add up. None of fewer than two.
+    Extensions and mergers touch different components, so that their gains add up. None if there is none.
 
     Parameters
     ----------
-    data : Problem
-    parameters : WhitenedParameters
-        One mixture.
+    stats : SufficientStats
+        Of the mixture.
     found : list of Extension
         By decreasing gain.
+    costs, pairs : ndarray and list of pairs
+        Of mergers, the cheapest first.
     """
-    stats = untied_stats(data, parameters)
-    costs, pairs = merging_costs(data, parameters)
-    touched, chosen, merged = set[int](), list[Extension](), list[tuple[int, int]]()
+    touched, chosen, merged = set[int | None](), list[Extension](), list[tuple[int, int]]()
     for each in found:
         if each.replaced in touched or (each.replaced is None and None in [e.replaced for e in chosen]):
             continue
@@ -162,18 +145,17 @@ def exchanges(data: Problem, parameters: WhitenedParameters, found: list[Extensi
         chosen.append(each)
         merged.append(pairs[i])
         touched |= {*pairs[i], each.replaced}
-    if len(chosen) < 2:
+    if not chosen:
         return None
     array = stats.array.copy()
     for i, j in merged:
         array[i] += array[j]
     removed = [j for _, j in merged]
-    unions = SufficientStats(array, data.n_features)
     # Positions of what is split are still those of the mixture.
-    return extended(data, unions, chosen, removed).array
+    return extended(SufficientStats(array, stats.n_features), chosen, removed).array
 
 
-def _splits(rows: Problem, whole: WhitenedParameters) -> list[WhitenedParameters]:
+def _starts_of_splits(rows: Problem, whole: WhitenedParameters) -> list[WhitenedParameters]:
     """Return a component in two, in each way that has a direction."""
     weights, mean = rows.row_weights(), whole.means[0]
     shares = np.full(rows.n_rows, 1 / rows.n_rows) if weights is None else weights / weights.sum()
@@ -303,7 +285,7 @@ def _skewed_split(
 
 
 def _added_components(
-    data: Problem, parameters: WhitenedParameters, density: Array, rng: np.random.Generator
+    data: Problem, parameters: WhitenedParameters, terms: PriorTerms, density: Array, rng: np.random.Generator
 ) -> list[Extension]:
     """Return small components added at the rows where that raises the likelihood most.
 
@@ -313,12 +295,13 @@ def _added_components(
     n_tried = min(SETTINGS.tried_rows, len(density))
     lowest = np.argpartition(density, n_tried - 1)[:n_tried]
     groups = lowest, rng.choice(len(density), n_tried, replace=False)
-    return [_component_near(data, parameters, density, tried) for tried in groups]
+    added = (_component_near(data, parameters, density, tried) for tried in groups)
+    return [_grown(data, each, terms, density) for each in added]
 
 
 def _component_near(
     data: Problem, parameters: WhitenedParameters, density: Array, tried: IndexArray
-) -> Extension:
+) -> WhitenedParameters:
     """Return the component that gains most among those at some rows."""
     family, n = data.family, len(density)
     centres = data.whitened_rows()[:, tried].T
@@ -331,9 +314,37 @@ def _component_near(
         gains, weights = added_gains(data, compared, natural, density[compared], SETTINGS.weight_steps)
         best = int(np.argmax(gains))
         options.append((float(gains[best]), max(float(weights[best]), 1 / n), centres[best], covariance))
-    gain, weight, centre, covariance = max(options, key=lambda option: option[0])
-    added = WhitenedParameters(np.array([weight]), centre[None], family.repeated(covariance, 1))
-    return Extension(gain * data.weight, None, untied_stats(data, added).array)
+    _, weight, centre, covariance = max(options, key=lambda option: option[0])
+    return WhitenedParameters(np.array([weight]), centre[None], family.repeated(covariance, 1))
+
+
+def _grown(data: Problem, added: WhitenedParameters, terms: PriorTerms, density: Array) -> Extension:
+    """Return an added component after steps of EM beside the mixture as it is."""
+    family, n = data.family, len(density)
+    prior = _PriorOfParts(known=_terms_of(family, terms, 0))
+    weights = data.row_weights()
+    of_rows = np.ones(n) if weights is None else weights
+    for _ in range(SETTINGS.short_steps):
+        weight, held = float(added.weights[0]), added.covariances
+        logits = data.row_logits(data.family.natural(added), slice(None))[0]
+        rest = np.log1p(-weight) + density
+        total = np.logaddexp(logits, rest)
+        gain = float((total - density) @ of_rows)
+        stats = data.soft_stats(np.exp(logits - total)[None])
+        weight = float(np.clip(stats.counts[0] / data.weight, 1 / n, 0.5))
+        added = family.m_step(stats, prior)
+        covariances = held if family.shares_covariance else added.covariances
+        added = WhitenedParameters(np.array([weight]), added.means, covariances)
+    return Extension(gain, None, untied_stats(data, added).array)
+
+
+def _terms_of(family: Family, terms: PriorTerms, k: int) -> PriorTerms:
+    """Return what the prior of a mixture adds to one of its components."""
+    scatter, divisor = (
+        each[min(k, len(each) - 1)][None] if each.ndim > n_axes else each
+        for each, n_axes in ((np.asarray(terms.scatter), family.n_axes), (np.asarray(terms.divisor), 0))
+    )
+    return terms._replace(scatter=scatter, divisor=divisor)
 
 
 def _likely_covariances(data: Problem, parameters: WhitenedParameters) -> list[Array]:

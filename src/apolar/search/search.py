@@ -17,9 +17,9 @@ from apolar.em.result import Fit, FitStatus
 from apolar.em.run import Callback, Stop, has_kernel, run
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths
-from apolar.search.merging import merged_pairs, mixture_distances, untied_stats
+from apolar.search.merging import merged_pairs, merging_costs, mixture_distances, untied_stats
 from apolar.search.moment_starts import from_moments
-from apolar.search.proposals import dropped_stats, exchanges, extended, extensions
+from apolar.search.proposals import Extension, dropped_stats, exchanges, extended, extensions
 from apolar.search.starts import from_kmeans, overseeded_mixtures
 
 __all__ = [
@@ -180,13 +180,16 @@ def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.ran
     search = SampleSearch(data, n_components, Prior() if prior is None else prior, rng)
     starts, skipped = search.starts()
     ranked = search.after_short_runs(starts)
+    if n_components > 1 and not search.starts_agree:
+        ranked = search.after_exchanges(ranked)
     finalists = search.finalists(ranked)
     # Beside noise all starts may have left the same cluster to it.
     if data.has_noise or not (n_components == 1 or search.starts_agree):
         finalists = search.after_split_and_merge(finalists)
-    if search.is_on_sample and n_components > 1 and not search.starts_agree:
+    if search.is_on_sample and n_components > 1:
         larger = search.with_more_rows()
         if larger is not None:
+            larger.starts_agree = search.starts_agree
             # The best optimum of all rows may be none of those of the sample. Moments are those of all rows.
             moments = [start for start in starts if start.start == "moments"]
             finalists = larger.optima([*finalists[: SETTINGS.kept], *moments])
@@ -266,11 +269,13 @@ class SampleSearch:
             starts.append(Fit(moments, "moments", is_from_all_rows=sample.family.is_spherical))
         except ValueError as error:
             skipped = (f"moments was skipped: {error}",)
-        # All of them, and the runs that rank them, take half of the budget.
-        of_start = (SETTINGS.seeds_per_component + 1) * SETTINGS.short_steps
-        n_starts = int(np.clip(self.n_passes_left / (2 * of_start), 1, SETTINGS.overseeded_starts))
-        self.n_passes_left -= n_starts * SETTINGS.seeds_per_component * SETTINGS.short_steps
-        mixtures = overseeded_mixtures(sample, n_components, self.prior, self.rng, n_starts)
+        # With the runs that rank them they take half of the budget; if it is small, seeds take no steps.
+        of_steps = SETTINGS.seeds_per_component * SETTINGS.short_steps
+        n_starts = int(self.n_passes_left / 2 / (of_steps + SETTINGS.short_steps))
+        n_steps = SETTINGS.short_steps if n_starts else 0
+        n_starts = min(max(n_starts, 1), SETTINGS.overseeded_starts)
+        self.n_passes_left -= n_starts * of_steps if n_steps else 0
+        mixtures = overseeded_mixtures(sample, n_components, self.prior, self.rng, n_starts, n_steps)
         return [*starts, *(Fit(parameters, "overseed") for parameters in mixtures)], skipped
 
     def after_short_runs(self, starts: list[Fit]) -> list[Fit]:
@@ -278,8 +283,8 @@ class SampleSearch:
         ranked = self._race(starts, self.prior)
         if isinstance(self.prior, AdaptivePrior):
             self.strengths = self._strengths(self.prior, ranked[0])
-        has_strengths = isinstance(self.prior, AdaptivePrior) and self.strengths is not None
-        if has_strengths and self.n_components > 1 and self._affords(2 * SETTINGS.run_passes):
+        is_compared = self.n_components > 1 and self._affords(2 * SETTINGS.run_passes)
+        if isinstance(self.prior, AdaptivePrior) and self.strengths is not None and is_compared:
             prior = self.prior.of_strengths(ALIKE)
             kmeans = from_kmeans(self.sample, self.n_components, prior, self.rng, SETTINGS.kept)
             alike = self._race([Fit(kmeans, "kmeans")], prior)[0]
@@ -363,28 +368,58 @@ class SampleSearch:
                 break
         return finalists
 
+    def after_exchanges(self, ranked: list[Fit]) -> list[Fit]:
+        """Return the short runs, or one better than all of them, by moving components of the best."""
+        while self._affords(SETTINGS.short_steps):
+            best = ranked[0]
+            proposed = self._proposed(best)
+            exchanged = exchanges(*proposed[1:])
+            if exchanged is None:
+                break
+            (start,) = self._starts_of([exchanged], best)
+            (fit,) = self._race([start], self.prior.of_strengths(best.strengths))
+            if not is_better(fit, best):
+                break
+            ranked = [fit]
+        return ranked
+
+    def _proposed(
+        self, best: Fit
+    ) -> tuple[Problem, SufficientStats, list[Extension], Array, list[tuple[int, int]]]:
+        """Return complete rows, the statistics of a mixture, extensions of it, and the costs of mergers."""
+        completed = self.sample.imputed(best.parameters)
+        larger = extensions(completed, best.parameters, self.prior.of_strengths(best.strengths), self.rng)
+        costs = merging_costs(completed, best.parameters)
+        return completed, untied_stats(self.sample, best.parameters), larger, *costs
+
+    def _starts_of(self, arrays: list[Array], best: Fit) -> list[Fit]:
+        """Return starts of these statistics, which come from a candidate."""
+        prior = self.prior.of_strengths(best.strengths)
+        # The short runs that follow adapt the prior.
+        stats = SufficientStats(np.stack(arrays), self.sample.n_features)
+        starts = self.sample.m_step(stats, prior.conjugate)
+        name = best.start if best.start.endswith("+split") else f"{best.start}+split"
+        return [Fit(starts[i], name) for i in range(len(arrays))]
+
     def _split_and_merged(self, best: Fit) -> list[Fit]:
         """Return mixtures reached from a candidate by adding a component and then merging two."""
         # Under the strengths of the candidate, if there are any.
-        sample, strengths = self.sample, best.strengths
+        strengths, sample = best.strengths, self.sample
         prior = self.prior.of_strengths(strengths)
-        completed = sample.imputed(best.parameters)
-        name = best.start if best.start.endswith("+split") else f"{best.start}+split"
-        stats = untied_stats(sample, best.parameters)
-        larger = extensions(completed, best.parameters, prior, self.rng)
-        exchanged = exchanges(completed, best.parameters, larger)
+        completed, stats, larger, costs, pairs = self._proposed(best)
+        if self.starts_agree and not (len(larger) and len(costs) and larger[0].gain > costs[0]):
+            return []
+        exchanged = exchanges(stats, larger, costs, pairs)
         merged = [] if exchanged is None else [exchanged]
         # The others replace one component each, after which all are near enough to move to.
         n_tried = (self.n_passes_left - SETTINGS.run_passes) / SETTINGS.short_steps - len(merged)
         for each in larger[: int(np.clip(n_tried / SETTINGS.kept, not merged, SETTINGS.kept))]:
-            parameters = sample.m_step(extended(sample, stats, [each]), prior.conjugate)
+            parameters = sample.m_step(extended(stats, [each]), prior.conjugate)
             merged += [stats.array for stats in merged_pairs(completed, parameters, SETTINGS.kept)]
             merged += [stats.array for stats in dropped_stats(completed, parameters, SETTINGS.kept)]
         if not merged:  # all mergers cost more than numbers can say
             return []
-        # The short runs that follow adapt the prior.
-        starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
-        fits = [Fit(starts[i], name) for i in range(len(merged))]
+        fits = self._starts_of(merged, best)
         return [replace(fit, strengths=strengths) for fit in self._race(fits, prior)]
 
 

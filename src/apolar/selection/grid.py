@@ -470,7 +470,7 @@ class CandidateGrid:
             completed = problem.imputed(smaller.fit.parameters)
             stats = untied_stats(problem, smaller.fit.parameters)
             for each in extensions(completed, smaller.fit.parameters, Prior(), rng)[: SETTINGS.kept]:
-                grown = problem.m_step(extended(problem, stats, [each]), Prior())
+                grown = problem.m_step(extended(stats, [each]), Prior())
                 starts.append(Fit(grown, f"split of {k - 1}"))
         if larger is not None:
             completed = problem.imputed(larger.fit.parameters)
