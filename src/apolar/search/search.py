@@ -307,9 +307,8 @@ class SampleSearch:
 
     def finalists(self, ranked: list[Fit]) -> list[Fit]:
         """Return the best of the short runs, run to their optima."""
-        # The moments, which do not depend on chance, are always among them.
-        chosen = [fit for fit in ranked if fit.start == "moments"]
-        chosen += [fit for fit in ranked[: SETTINGS.kept] if fit.start != "moments"]
+        # The moments, which do not depend on chance, are among them if the budget allows for them.
+        chosen = ranked[: SETTINGS.kept] + [fit for fit in ranked[SETTINGS.kept :] if fit.start == "moments"]
         optima = self.optima(chosen)
         return best_first([*optima, *(self._optimum(each) for each in self.alike)])
 
