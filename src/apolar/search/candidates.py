@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from apolar.em.run import Stop, run
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.prior import Prior
 from apolar.moments.covariance import leading_directions
-from apolar.search.search import ALIKE, beside_noise, portfolio
+from apolar.search.search import ALIKE, affords_all_starts, beside_noise, portfolio, work_of_pass
 from apolar.search.starts import STARTS
 
 __all__ = ["start_candidates"]
@@ -51,9 +52,14 @@ def start_candidates(
         return beside_noise(start_candidates(name, kept, n_components, prior, rng), data.noise_share)
     simpler = [] if entry.sees_all_rows else _simpler(data, n_components, rng, is_search=entry.start is None)
     if simpler:
-        starts = [
-            each.start(start_candidates(name, each.data, n_components, prior, rng), prior) for each in simpler
-        ]
+        # Rounding errors are those of the columns.
+        exact = None if prior is None else prior.with_noise(None)
+        starts = []
+        for each in simpler:
+            within = prior if each.data.is_rounded else exact
+            is_search = entry.start is None
+            found = portfolio if is_search else functools.partial(start_candidates, name)
+            starts.append(each.start(found(each.data, n_components, within, rng), prior))
         return starts if len(starts) == 1 else _likelier_first(simpler[0].sample, starts, prior)
     if entry.start is None:
         return portfolio(data, n_components, prior, rng)
@@ -93,13 +99,16 @@ class _Simpler:
         best = candidates[0]
         stats = self.sample.imputed().soft_stats(self.data.row_responsibilities(best.parameters)[0])
         parameters = self.sample.m_step(stats, Prior() if prior is None else prior)
-        # From there: covariances were diagonal, or of few columns.
-        return Fit(parameters, best.start, strengths=ALIKE, skipped=(*best.skipped, self.remark))
+        # Where covariances were diagonal, from there.
+        strengths = ALIKE if self.data.family.n_axes < 2 else None
+        return Fit(parameters, best.start, strengths=strengths, skipped=(*best.skipped, self.remark))
 
 
 def _likelier_first(sample: Problem, starts: list[Fit], prior: Prior | None) -> list[Fit]:
     """Return starts in all columns, the one that is likelier after some steps first."""
-    ends = run(sample, starts, Prior() if prior is None else prior, Stop(SETTINGS.first_steps))
+    affordable = SETTINGS.free_work / (len(starts) * work_of_pass(sample, starts[0].parameters.n_components))
+    n_steps = int(np.clip(affordable, SETTINGS.first_steps, SETTINGS.short_steps))
+    ends = run(sample, starts, Prior() if prior is None else prior, Stop(n_steps))
     order = sorted(range(len(starts)), key=lambda i: -ends[i].score)
     return [starts[i] for i in order]
 
@@ -120,24 +129,33 @@ def _simpler(
         if not (data.is_wide or data.family.is_spherical):
             units.append(np.broadcast_to(data.whitening.deviations, data.n_features))
         simpler = []
-        for unit in units:
+        for unit, words in zip(units, ("rows", "standardised columns"), strict=False):
             simple = _on_leading_directions(sample, n_components, unit, rng)
-            of_rows = "rows" if len(simpler) == 0 else "standardised columns"
-            remark = f"Starts were looked for in the {simple.n_features} leading directions of the {of_rows}."
+            remark = f"Starts were looked for in the {simple.n_features} leading directions of the {words}."
             simpler.append(_Simpler(simple, sample, remark))
+        axis_aligned = None if data.is_wide else _with_axes_of_columns(sample, data)
+        if axis_aligned is not None and affords_all_starts(axis_aligned, n_components):
+            simpler.append(
+                _Simpler(axis_aligned, sample, "Starts were looked for among diagonal covariances.")
+            )
         return simpler
     if data.family.is_axis_aligned or not _has_few_distinct_rows(data):
         return []
     # Whitened, all rows are equally far apart but for their weights: any choice among them is chance.
     reason = "with no more different rows than columns, any row is as far from the others as any"
     sample = data.subsample(SETTINGS.sample_rows, rng)
+    remark = f"Starts were looked for among diagonal covariances: {reason}."
+    return [_Simpler(_with_axes_of_columns(sample, data), sample, remark)]
+
+
+def _with_axes_of_columns(sample: Problem, data: Problem) -> Problem:
+    """Return rows for the axis-aligned family of the same sharing."""
+    if data.family.is_axis_aligned:
+        return sample
     simple = Problem(sample.rows, data.family.with_axes(1), threads=data.threads)
     if data.is_rounded:
         simple = simple.replace(measurement=data.measurement)
-    if data.has_noise:
-        simple = with_noise_component(simple, data.noise_share)
-    remark = f"Starts were looked for among diagonal covariances: {reason}."
-    return [_Simpler(simple, sample, remark)]
+    return with_noise_component(simple, data.noise_share) if data.has_noise else simple
 
 
 def _has_few_distinct_rows(data: Problem) -> bool:

@@ -325,16 +325,15 @@ def _grown(data: Problem, added: WhitenedParameters, terms: PriorTerms, density:
     weights = data.row_weights()
     of_rows = np.ones(n) if weights is None else weights
     for _ in range(SETTINGS.short_steps):
-        weight, held = float(added.weights[0]), added.covariances
+        weight, held = float(np.clip(added.weights[0], 1 / n, 0.5)), added.covariances
         logits = data.row_logits(data.family.natural(added), slice(None))[0]
         rest = np.log1p(-weight) + density
         total = np.logaddexp(logits, rest)
         gain = float((total - density) @ of_rows)
         stats = data.soft_stats(np.exp(logits - total)[None])
-        weight = float(np.clip(stats.counts[0] / data.weight, 1 / n, 0.5))
         added = family.m_step(stats, prior)
         covariances = held if family.shares_covariance else added.covariances
-        added = WhitenedParameters(np.array([weight]), added.means, covariances)
+        added = WhitenedParameters(stats.counts / data.weight, added.means, covariances)
     return Extension(gain, None, untied_stats(data, added).array)
 
 

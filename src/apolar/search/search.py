@@ -24,6 +24,7 @@ from apolar.search.starts import from_kmeans, overseeded_mixtures
 
 __all__ = [
     "Candidates",
+    "affords_all_starts",
     "approach",
     "beside_noise",
     "best_first",
@@ -32,6 +33,7 @@ __all__ = [
     "one_component",
     "portfolio",
     "race",
+    "work_of_pass",
 ]
 
 
@@ -197,6 +199,18 @@ def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.ran
     return [replace(fit, skipped=skipped) for fit in finalists]
 
 
+def work_of_pass(problem: Problem, n_components: int) -> float:
+    """Return about how many multiplications one pass over the rows takes."""
+    return float(problem.n_rows) * n_components * problem.n_stats
+
+
+def affords_all_starts(problem: Problem, n_components: int) -> bool:
+    """Return whether a search with all of its starts takes no longer than what takes no time."""
+    of_start = (SETTINGS.seeds_per_component + 1) * SETTINGS.short_steps
+    n_passes = 2 * SETTINGS.overseeded_starts * of_start
+    return n_passes * work_of_pass(problem, n_components) <= SETTINGS.free_work
+
+
 class SampleSearch:
     """The steps of the portfolio.
 
@@ -229,7 +243,7 @@ class SampleSearch:
         self.n_drawn = drawn.n_rows
         self.is_on_sample = drawn is not data and drawn.n_rows < (data.rows.n_rows or data.n_rows)
         # In passes over the rows of the search: what EM runs on all rows take, or what takes no time.
-        of_pass = self.n_drawn * n_components * data.n_stats
+        of_pass = work_of_pass(drawn, n_components)
         of_runs = SETTINGS.search_runs * SETTINGS.run_passes * data.n_rows / self.n_drawn
         self.n_passes_left = max(of_runs, SETTINGS.free_work / of_pass)
         self.sample = drawn.distinct()
