@@ -328,10 +328,12 @@ def merging_costs(data: Problem, parameters: WhitenedParameters) -> tuple[Array,
     stats = SufficientStats(array, data.n_features)
     terms = family.untied.merging_term(stats)
     first, second = _pairs(len(array))
+    if not len(first):
+        return np.zeros(0), []
     unions = (
         SufficientStats(array[i] + array[j], data.n_features) for i, j in _in_chunks(first, second, array)
     )
-    costs = np.concatenate([family.untied.merging_term(each) for each in unions] or [np.zeros(0)])
+    costs = np.concatenate([family.untied.merging_term(each) for each in unions])
     costs = costs - terms[first] - terms[second]
     if not is_crowded(data, parameters.n_components - 1):
         n_pairs = SETTINGS.pairs_per_component * len(array)

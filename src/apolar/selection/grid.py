@@ -141,7 +141,11 @@ class CandidateGrid:
     def __init__(self, task: Task, candidates: list[Candidate]) -> None:
         self.task, self.candidates = task, candidates
         self.is_searched = task.model.init_params == "auto" and not task.rows.is_wide
-        forms = FORMS if self.is_searched else dict.fromkeys(kind.untied.gaussian for kind, _ in candidates)
+        forms = dict.fromkeys(kind.untied.gaussian for kind, _ in candidates)
+        if self.is_searched:
+            # Whitened, no more rows than columns are all equally far apart.
+            can_whiten = task.rows.n_features < (task.rows.n_rows or task.rows.n_features)
+            forms = dict.fromkeys([*(form for form in FORMS if can_whiten or form.is_axis_aligned), *forms])
         self.on_all = {form: task.problem(form) for form in forms}
         self.problems = {form: self._sample(problem) for form, problem in self.on_all.items()}
         self.whole, self.first = (next(iter(known.values())) for known in (self.on_all, self.problems))
