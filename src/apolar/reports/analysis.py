@@ -14,6 +14,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.checks import is_missing
+from apolar.em.result import FitStatus
 from apolar.estimator import GaussianMixture
 from apolar.estimator.fitted import NOISE_LABEL, FittedState
 from apolar.estimator.standard_errors import StandardErrors
@@ -233,6 +234,8 @@ def analyse(
         if len(numbers) == 1 and isinstance(kinds, str):
             fitted = GaussianMixture(numbers[0], covariance_type=kinds, random_state=seed, noise=noise)
             fitted.fit(data)
+            if fitted.message_ == FitStatus.INTERRUPTED.value:
+                raise KeyboardInterrupt
         else:
             choice = {"random_state": seed, "noise": noise, "callback": callback}
             selection = select_in_units(

@@ -14,7 +14,7 @@ from apolar.data import open_rows
 from apolar.data.rows import Divided
 from apolar.em.low_density import with_noise_component, without_low_density
 from apolar.em.problem import Problem
-from apolar.em.result import Fit
+from apolar.em.result import Fit, FitStatus
 from apolar.em.run import Stop, run
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.prior import Prior
@@ -60,6 +60,8 @@ def start_candidates(
             is_search = entry.start is None
             found = portfolio if is_search else functools.partial(start_candidates, name)
             starts.append(each.start(found(each.data, n_components, within, rng), prior))
+            if starts[-1].status is FitStatus.INTERRUPTED:
+                return starts[-1:]
         return starts if len(starts) == 1 else _likelier_first(simpler[0].sample, starts, prior)
     if entry.start is None:
         return portfolio(data, n_components, prior, rng)
@@ -101,7 +103,10 @@ class _Simpler:
         parameters = self.sample.m_step(stats, Prior() if prior is None else prior)
         # Where covariances were diagonal, from there.
         strengths = ALIKE if self.data.family.n_axes < 2 else None
-        return Fit(parameters, best.start, strengths=strengths, skipped=(*best.skipped, self.remark))
+        skipped = (*best.skipped, self.remark)
+        status = FitStatus.INTERRUPTED if best.status is FitStatus.INTERRUPTED else FitStatus.NOT_RUN
+        known = {"strengths": strengths, "skipped": skipped, "search": best.search}
+        return Fit(parameters, best.start, status, **known)
 
 
 def _likelier_first(sample: Problem, starts: list[Fit], prior: Prior | None) -> list[Fit]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -13,7 +14,7 @@ from apolar._core.settings import SETTINGS
 from apolar.em.left_out import best_strengths
 from apolar.em.low_density import as_start_on, with_noise_share, without_low_density
 from apolar.em.problem import Problem
-from apolar.em.result import Fit, FitStatus
+from apolar.em.result import Fit, FitStatus, SearchCost
 from apolar.em.run import Callback, Stop, has_kernel, run
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths
@@ -96,13 +97,26 @@ def best_fit(
     best: Fit | None = None
     drawn: list[Fit] = []
     for _ in range(start.n_init):
-        candidates = [as_start_on(data, candidate) for candidate in start.draw(rng)]
+        try:
+            candidates = [as_start_on(data, candidate) for candidate in start.draw(rng)]
+        except KeyboardInterrupt:
+            if best is None:
+                raise
+            best = replace(best, status=FitStatus.INTERRUPTED)
+            break
         drawn += candidates
-        start_of_all = _near_optimum_of_all(data, candidates[0], prior, max_iter)
-        stop = Stop(max_iter, gain=tol)
+        stop, start_of_all = Stop(max_iter, gain=tol), candidates[0]
+        is_interrupted = start_of_all.status is FitStatus.INTERRUPTED
+        if is_interrupted:
+            stop = Stop(0, gain=tol)
+        else:
+            start_of_all = _near_optimum_of_all(data, start_of_all, prior, max_iter)
         (result,) = run(data, [start_of_all], prior, stop, callback=callback, checked_on=sample)
+        if is_interrupted:
+            result = replace(result, status=FitStatus.INTERRUPTED)
         best = result if best is None else best_first([best, result])[0]
-        if result.status is FitStatus.STOPPED:
+        if result.status.is_stopped:
+            best = replace(best, status=result.status)
             break
     assert best is not None
     skipped = dict.fromkeys(reason for candidate in drawn for reason in candidate.skipped)
@@ -180,23 +194,13 @@ def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.ran
         Optima on the rows of the search. Each lists the starts that were skipped.
     """
     search = SampleSearch(data, n_components, Prior() if prior is None else prior, rng)
-    starts, skipped = search.starts()
-    ranked = search.after_short_runs(starts)
-    if n_components > 1 and not search.starts_agree:
-        ranked = search.after_exchanges(ranked)
-    finalists = search.finalists(ranked)
-    # Beside noise all starts may have left the same cluster to it.
-    if data.has_noise or not (n_components == 1 or search.starts_agree):
-        finalists = search.after_split_and_merge(finalists)
-    if search.is_on_sample and n_components > 1:
-        larger = search.with_more_rows()
-        if larger is not None:
-            larger.starts_agree = search.starts_agree
-            # The best optimum of all rows may be none of those of the sample. Moments are those of all rows.
-            moments = [start for start in starts if start.start == "moments"]
-            finalists = larger.optima([*finalists[: SETTINGS.kept], *moments])
-            finalists = larger.after_split_and_merge(finalists, n_rounds=1)
-    return [replace(fit, skipped=skipped) for fit in finalists]
+    try:
+        finalists = search.run()
+    except KeyboardInterrupt:
+        if search.best is None:
+            raise
+        finalists = [replace(search.best, status=FitStatus.INTERRUPTED)]
+    return [replace(fit, search=search.cost) for fit in finalists]
 
 
 def work_of_pass(problem: Problem, n_components: int) -> float:
@@ -245,15 +249,46 @@ class SampleSearch:
         # In passes over the rows of the search: what EM runs on all rows take, or what takes no time.
         of_pass = work_of_pass(drawn, n_components)
         of_runs = SETTINGS.search_runs * SETTINGS.run_passes * data.n_rows / self.n_drawn
-        self.n_passes_left = max(of_runs, SETTINGS.free_work / of_pass)
+        self.budget = self.n_passes_left = max(of_runs, SETTINGS.free_work / of_pass)
+        self.begun = time.perf_counter()
         self.sample = drawn.distinct()
         # Whether most of the short runs end as high as the best: there is one optimum, and it is found.
         self.starts_agree = False
         # Where strengths are chosen: those of the runs, and the start of components that are alike.
         self.strengths: Strengths | None = None
         self.alike: list[Fit] = []
+        # The last of the best mixtures: of an optimum or, before there is one, of a short run.
+        self.best: Fit | None = None
         # The mixtures at which runs began and ended: arrays of their sufficient statistics.
         self.visited: list[Array] = []
+
+    def run(self) -> list[Fit]:
+        """Return the candidates, the best first."""
+        starts, skipped = self.starts()
+        ranked = self.after_short_runs(starts)
+        if self.n_components > 1 and not self.starts_agree:
+            ranked = self.after_exchanges(ranked)
+        finalists = self.finalists(ranked)
+        # Beside noise all starts may have left the same cluster to it.
+        if self.data.has_noise or not (self.n_components == 1 or self.starts_agree):
+            finalists = self.after_split_and_merge(finalists)
+        if self.is_on_sample and self.n_components > 1:
+            larger = self.with_more_rows()
+            if larger is not None:
+                larger.starts_agree = self.starts_agree
+                # The best optimum of all rows may be none of those of the sample. Moments are those of all.
+                moments = [start for start in starts if start.start == "moments"]
+                finalists = larger.optima([*finalists[: SETTINGS.kept], *moments])
+                finalists = larger.after_split_and_merge(finalists, n_rounds=1)
+                self.n_passes_left -= (larger.budget - larger.n_passes_left) * larger.n_drawn / self.n_drawn
+        return [replace(fit, skipped=skipped) for fit in finalists]
+
+    @property
+    def cost(self) -> SearchCost:
+        """What the search took so far."""
+        share = self.n_drawn / self.data.n_rows
+        passes = (self.budget - self.n_passes_left) * share
+        return SearchCost(passes, self.budget * share, self.n_drawn, time.perf_counter() - self.begun)
 
     def with_more_rows(self) -> SampleSearch | None:
         """Return the search on twice as many rows; None if it would cost too much."""
@@ -333,7 +368,10 @@ class SampleSearch:
     def _race(self, starts: list[Fit], prior: Prior) -> list[Fit]:
         """Return starts after short runs, the best first."""
         self.n_passes_left -= len(starts) * SETTINGS.short_steps
-        return race(self.sample, starts, prior)
+        ranked = race(self.sample, starts, prior)
+        if self.best is None or self.best.n_iter == SETTINGS.short_steps:
+            self.best = ranked[0]
+        return ranked
 
     def optima(self, candidates: list[Fit], most: int | None = None) -> list[Fit]:
         """Return the optima that candidates lead to, the best first; no more than `most` of them are run.
@@ -346,7 +384,10 @@ class SampleSearch:
             if len(optima) == most or not is_afforded or self._is_visited(start):
                 continue
             optima.append(self._optimum(start))
-        return best_first(optima)
+        ranked = best_first(optima)
+        if ranked and (self.best is None or not ranked[0].score < self.best.score):
+            self.best = ranked[0]
+        return ranked
 
     def _optimum(self, start: Fit) -> Fit:
         """Return the optimum of a run, under the strengths of its start, or else those of the search."""

@@ -562,7 +562,10 @@ class CandidateGrid:
         """Fit a candidate to more rows, from where it is."""
         problem, fit = self.optima[candidate]
         more = self._on_all_rows(candidate.family, problem).replace(rows=rows, threads=1)
-        found = self._converged(more, fit, self._prior(more))
+        # A few passes: it is near the optimum, or far behind.
+        stop = Stop(SETTINGS.short_steps, gain=SETTINGS.sample_tolerance)
+        (found,) = run(more, [fit], self._prior(more), stop)
+        found = _exact(more, replace(found, n_iter=fit.n_iter + found.n_iter))
         if self._is_regular(more, found.parameters):
             self._keep(candidate, Optimum(more, found))
         else:
