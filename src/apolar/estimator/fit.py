@@ -72,7 +72,7 @@ def with_callbacks(method: AnyMethod) -> AnyMethod:
 
 
 class NotConvergedWarning(ApolarWarning, ConvergenceWarning):
-    """EM stopped at max_iter, or was interrupted: both an ApolarWarning and scikit-learn's ConvergenceWarning."""
+    """EM ended before an optimum: both an ApolarWarning and scikit-learn's ConvergenceWarning."""
 
 
 def fit_rows(

@@ -18,7 +18,7 @@ from apolar.em.result import Fit, FitStatus, SearchCost
 from apolar.em.run import Callback, Stop, has_kernel, run
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths
-from apolar.search.merging import merged_pairs, merging_costs, mixture_distances, untied_stats
+from apolar.search.merging import is_crowded, merged_pairs, merging_costs, mixture_distances, untied_stats
 from apolar.search.moment_starts import from_moments
 from apolar.search.proposals import Extension, dropped_stats, exchanges, extended, extensions
 from apolar.search.starts import from_kmeans, overseeded_mixtures
@@ -332,16 +332,18 @@ class SampleSearch:
         ranked = self._race(starts, self.prior)
         if isinstance(self.prior, AdaptivePrior):
             self.strengths = self._strengths(self.prior, ranked[0])
-        is_compared = self.n_components > 1 and self._affords(2 * SETTINGS.run_passes)
+        scores = np.array([fit.log_likelihood for fit in ranked])
+        n_agreeing = np.count_nonzero(scores > scores.max() - SETTINGS.same_optimum)
+        self.starts_agree = bool(n_agreeing >= SETTINGS.agreeing)
+        # Of many rows for each parameter, one optimum that all lead to is that of any strengths.
+        is_open = not self.starts_agree or is_crowded(self.sample, self.n_components)
+        is_compared = self.n_components > 1 and is_open and self._affords(2 * SETTINGS.run_passes)
         if isinstance(self.prior, AdaptivePrior) and self.strengths is not None and is_compared:
             prior = self.prior.of_strengths(ALIKE)
             kmeans = from_kmeans(self.sample, self.n_components, prior, self.rng, SETTINGS.kept)
             alike = self._race([Fit(kmeans, "kmeans")], prior)[0]
             chosen = replace(alike, strengths=self._strengths(self.prior, alike, ALIKE))
             self.alike = [chosen, replace(alike, strengths=ALIKE, keeps_strengths=True)]
-        scores = np.array([fit.log_likelihood for fit in ranked])
-        n_agreeing = np.count_nonzero(scores > scores.max() - SETTINGS.same_optimum)
-        self.starts_agree = bool(n_agreeing >= SETTINGS.agreeing)
         return ranked
 
     def _strengths(self, prior: AdaptivePrior, fit: Fit, first: Strengths | None = None) -> Strengths | None:
