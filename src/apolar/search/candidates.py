@@ -19,14 +19,26 @@ from apolar.em.run import Stop, run
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.prior import Prior
 from apolar.moments.covariance import leading_directions
-from apolar.search.search import ALIKE, affords_all_starts, beside_noise, portfolio, work_of_pass
+from apolar.search.search import (
+    ALIKE,
+    SearchReport,
+    affords_all_starts,
+    beside_noise,
+    portfolio,
+    work_of_pass,
+)
 from apolar.search.starts import STARTS
 
 __all__ = ["start_candidates"]
 
 
 def start_candidates(
-    name: str, data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator
+    name: str,
+    data: Problem,
+    n_components: int,
+    prior: Prior | None,
+    rng: np.random.Generator,
+    report: SearchReport | None = None,
 ) -> list[Fit]:
     """Return the candidates of a start, the best first.
 
@@ -38,6 +50,8 @@ def start_candidates(
     n_components : int
     prior : Prior or None
     rng : numpy.random.Generator
+    report : callable, optional
+        Told of the work of a search.
 
     Returns
     -------
@@ -59,12 +73,12 @@ def start_candidates(
             within = prior if each.data.is_rounded else exact
             is_search = entry.start is None
             found = portfolio if is_search else functools.partial(start_candidates, name)
-            starts.append(each.start(found(each.data, n_components, within, rng), prior))
+            starts.append(each.start(found(each.data, n_components, within, rng, report), prior))
             if starts[-1].status is FitStatus.INTERRUPTED:
                 return starts[-1:]
         return starts if len(starts) == 1 else _likelier_first(simpler[0].sample, starts, prior)
     if entry.start is None:
-        return portfolio(data, n_components, prior, rng)
+        return portfolio(data, n_components, prior, rng, report)
     try:
         seen = data if entry.sees_all_rows else data.subsample(2 * SETTINGS.sample_rows, rng).distinct()
         made = entry.start(seen, n_components, prior, rng)
@@ -105,8 +119,7 @@ class _Simpler:
         strengths = ALIKE if self.data.family.n_axes < 2 else None
         skipped = (*best.skipped, self.remark)
         status = FitStatus.INTERRUPTED if best.status is FitStatus.INTERRUPTED else FitStatus.NOT_RUN
-        known = {"strengths": strengths, "skipped": skipped, "search": best.search}
-        return Fit(parameters, best.start, status, **known)
+        return Fit(parameters, best.start, status, strengths=strengths, skipped=skipped, search=best.search)
 
 
 def _likelier_first(sample: Problem, starts: list[Fit], prior: Prior | None) -> list[Fit]:

@@ -25,6 +25,7 @@ from apolar.search.starts import from_kmeans, overseeded_mixtures
 
 __all__ = [
     "Candidates",
+    "SearchReport",
     "affords_all_starts",
     "approach",
     "beside_noise",
@@ -37,6 +38,9 @@ __all__ = [
     "work_of_pass",
 ]
 
+
+SearchReport = Callable[[SearchCost], object]
+"""Takes what a search took so far."""
 
 # The strongest of all priors: components have equal weights and the same diagonal covariance, as in k-means.
 ALIKE = Strengths(1e5, 1.0, 1e5, 1e5)
@@ -175,7 +179,13 @@ def beside_noise(starts: list[Fit], share: float) -> list[Fit]:
     ]
 
 
-def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator) -> list[Fit]:
+def portfolio(
+    data: Problem,
+    n_components: int,
+    prior: Prior | None,
+    rng: np.random.Generator,
+    report: SearchReport | None = None,
+) -> list[Fit]:
     """Return the candidates of a portfolio of starts, run to their optima, the best first.
 
     Parameters
@@ -187,6 +197,8 @@ def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.ran
         The search uses the default prior in place of None: without a prior, the likelihood is unbounded
         where a component collapses on a few rows.
     rng : numpy.random.Generator
+    report : callable, optional
+        Told of the work after each step.
 
     Returns
     -------
@@ -194,6 +206,7 @@ def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.ran
         Optima on the rows of the search. Each lists the starts that were skipped.
     """
     search = SampleSearch(data, n_components, Prior() if prior is None else prior, rng)
+    search.report = report
     try:
         finalists = search.run()
     except KeyboardInterrupt:
@@ -257,6 +270,7 @@ class SampleSearch:
         # Where strengths are chosen: those of the runs, and the start of components that are alike.
         self.strengths: Strengths | None = None
         self.alike: list[Fit] = []
+        self.report: SearchReport | None = None
         # The last of the best mixtures: of an optimum or, before there is one, of a short run.
         self.best: Fit | None = None
         # The mixtures at which runs began and ended: arrays of their sufficient statistics.
@@ -275,7 +289,7 @@ class SampleSearch:
         if self.is_on_sample and self.n_components > 1:
             larger = self.with_more_rows()
             if larger is not None:
-                larger.starts_agree = self.starts_agree
+                larger.starts_agree, larger.report = self.starts_agree, self.report
                 # The best optimum of all rows may be none of those of the sample. Moments are those of all.
                 moments = [start for start in starts if start.start == "moments"]
                 finalists = larger.optima([*finalists[: SETTINGS.kept], *moments])
@@ -363,13 +377,19 @@ class SampleSearch:
         optima = self.optima(chosen)
         return best_first([*optima, *(self._optimum(each) for each in self.alike)])
 
+    def _spend(self, n_passes: float) -> None:
+        """Take passes from the budget."""
+        self.n_passes_left -= n_passes
+        if self.report is not None:
+            self.report(self.cost)
+
     def _affords(self, n_passes: float) -> bool:
         """Return whether the budget of the search has this many passes left."""
         return self.n_passes_left >= n_passes
 
     def _race(self, starts: list[Fit], prior: Prior) -> list[Fit]:
         """Return starts after short runs, the best first."""
-        self.n_passes_left -= len(starts) * SETTINGS.short_steps
+        self._spend(len(starts) * SETTINGS.short_steps)
         ranked = race(self.sample, starts, prior)
         if self.best is None or self.best.n_iter == SETTINGS.short_steps:
             self.best = ranked[0]
@@ -395,7 +415,7 @@ class SampleSearch:
         """Return the optimum of a run, under the strengths of its start, or else those of the search."""
         prior = self.prior.of_strengths(start.strengths).of_strengths(self.strengths)
         fit = approach(self.sample, start, prior, SETTINGS.sample_passes, SETTINGS.sample_tolerance)
-        self.n_passes_left -= fit.n_iter
+        self._spend(fit.n_iter)
         self.visited += [untied_stats(self.sample, each.parameters).array for each in (start, fit)]
         return fit
 
