@@ -127,7 +127,8 @@ def _likelier_first(sample: Problem, starts: list[Fit], prior: Prior | None) -> 
     affordable = SETTINGS.free_work / (len(starts) * work_of_pass(sample, starts[0].parameters.n_components))
     n_steps = int(np.clip(affordable, SETTINGS.first_steps, SETTINGS.short_steps))
     within = Prior() if prior is None else prior
-    ends = [run(sample, [start], within, Stop(n_steps))[0] for start in starts]
+    rows = sample.imputed()
+    ends = [run(rows, [start], within, Stop(n_steps))[0] for start in starts]
     order = sorted(range(len(starts)), key=lambda i: -ends[i].score)
     return [starts[i] for i in order]
 
