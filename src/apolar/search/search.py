@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -430,14 +429,11 @@ class SampleSearch:
         distances = distances + np.abs(visited.counts.sum(axis=-1) - stats.counts.sum())
         return bool(np.any(distances < SETTINGS.same_optimum))
 
-    def after_split_and_merge(self, finalists: list[Fit], n_rounds: int | None = None) -> list[Fit]:
-        """Return the finalists and the optima that rounds of split and merge reach from the best of them.
-
-        By default there are rounds until one gains nothing, or the budget is spent.
-        """
-        for i in itertools.count():
+    def after_split_and_merge(self, finalists: list[Fit], n_rounds: int = SETTINGS.kept) -> list[Fit]:
+        """Return the finalists and the optima that rounds of split and merge reach from the best of them."""
+        for i in range(n_rounds):
             best = finalists[0]
-            if i == n_rounds or (i and not self._affords(SETTINGS.run_passes)):
+            if i and not self._affords(SETTINGS.run_passes):
                 break
             finalists = best_first([*finalists, *self.optima(self._split_and_merged(best), most=1)])
             if finalists[0] is best:
@@ -454,7 +450,7 @@ class SampleSearch:
                 break
             (start,) = self._starts_of([exchanged], best)
             (fit,) = self._race([start], self.prior.of_strengths(best.strengths))
-            if not is_better(fit, best):
+            if not fit.score > best.score + SETTINGS.sample_tolerance:
                 break
             ranked = [fit]
         return ranked
