@@ -397,7 +397,11 @@ def test_a_longer_list_does_not_make_a_candidate_worse():
 def test_columns_whose_covariances_do_not_fit_into_memory_are_refused():
     X = np.random.default_rng(0).uniform(size=(20, 400_000))
     with pytest.raises(MemoryError, match="use 'diag' or 'spherical'"):
-        select(X, 2)
+        select(X, 2, "full")
+    # By default covariances with more parameters than the table has values are not compared.
+    compared = {row.covariance_type for row in select(X[:, :60], 2, random_state=0).table}
+    assert {"diag", "tied_spherical"} <= compared
+    assert "full" not in compared
 
 
 FITTING, REFINING, ON_ALL_ROWS = "fitting", "refining", "fitting to all rows"

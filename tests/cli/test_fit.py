@@ -288,12 +288,14 @@ def test_a_wide_table_is_told_before_the_fit(tmp_path):
     path = tmp_path / "wide.csv"
     np.savetxt(path, np.random.default_rng(0).normal(size=(30, 40)), delimiter=",")
     result = run("fit", path, "-k", 1, "--no-report", "-o", tmp_path / "o")
-    assert "40 columns: the covariances have up to 820 parameters" not in result.output  # 1,200 values
+    assert "covariances have up to 820 parameters" not in result.output  # 1,200 values
     result = run("fit", path, "-k", 2, "--no-report", "-o", tmp_path / "o")
-    assert (
-        "40 columns: the covariances have up to 1,640 parameters, more than the table has values"
-        in result.output
-    )
+    told = "covariances have up to 1,640 parameters, more than the table has values"
+    assert f"40 columns: full {told}: covariances are diagonal" in result.output
+    assert "(diag covariances)" in result.output
+    result = run("fit", path, "-k", 2, "--covariance", "full", "--no-report", "-o", tmp_path / "o")
+    assert f"40 columns: {told}, and the fit may take long." in result.output
+    assert "(full covariances)" in result.output
 
 
 # --- long tails ------------------------------------------------------------------------------------

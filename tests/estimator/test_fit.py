@@ -1,5 +1,6 @@
 """Fits: hard rows, starts that are given, and what changes nothing: shifts, units, rotations, order."""
 
+import signal
 import warnings
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 import apolar
 from apolar import GaussianMixture
 from apolar.mixture.families import family
+from apolar.search import search
 from estimator.clusters import example, fitted
 from mixtures import FAMILY_NAMES, each_family, pairs
 
@@ -253,3 +255,33 @@ def test_the_bound_of_one_row_is_its_score(weight):
     X, weights = np.array([[1.0, 0, 1], [3, 1, 2]]), np.array([0, weight])
     model = apolar.GaussianMixture(1, covariance_type="diag", reg_covar=1e-6).fit(X, sample_weight=weights)
     assert model.lower_bound_ == pytest.approx(model.score(X[1:]), rel=1e-12)
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "diag"])
+def test_an_interrupted_search_returns_the_best_mixture_so_far(covariance_type, monkeypatch):
+    X = np.random.default_rng(0).standard_normal((300, 40)) + 4 * np.eye(40)[np.arange(300) % 6]
+    n_runs, real = [0], search.approach
+
+    def interrupted(*arguments):
+        n_runs[0] += 1
+        if n_runs[0] == 2:
+            signal.raise_signal(signal.SIGINT)
+        return real(*arguments)
+
+    monkeypatch.setattr(search, "approach", interrupted)
+    model = GaussianMixture(6, covariance_type=covariance_type, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="interrupted: this is the best mixture so far"):
+        model.fit(X)
+    assert not model.converged_
+    assert n_runs == [2]
+    assert len(np.unique(model.predict(X))) > 1
+
+
+def test_what_a_search_took():
+    X = np.random.default_rng(0).standard_normal((3000, 4)) + 8 * np.eye(4)[np.arange(3000) % 3]
+    model = GaussianMixture(3, random_state=0).fit(X)
+    cost = model.search_
+    assert 0 < cost.passes < cost.budget
+    assert cost.n_rows <= 3000
+    assert cost.seconds > 0
+    assert not hasattr(GaussianMixture(3, means_init=model.means_).fit(X), "search_")

@@ -28,6 +28,12 @@ class Settings:
     split_rows: int = 2000
     tried_rows: int = 128
 
+    # The budget of a search: so many runs of EM from one start on all rows, each of about so many passes; or
+    # multiplications that take some tenths of a second.
+    search_runs: int = 2
+    run_passes: int = 40
+    free_work: float = 2e9
+
     # --- search: starts and races (benchmarks/small_clusters, benchmarks/generalise) ---
     overseeded_starts: int = 4
     seeds_per_component: int = 4
@@ -55,6 +61,11 @@ class Settings:
     max_columns: int = 32
 
     # --- search: proposals ---
+    # The least responsibility for a row of a component that is split or merged.
+    owned_share: float = 1e-3
+    # Mergers of which the cost is computed, per component: those of the least cost by determinants alone, and
+    # the same number of components that share most rows.
+    pairs_per_component: int = 2
     # Halves of a component are placed this many deviations from its mean, along the principal axis.
     half_step: float = 0.8
     # Bounds on the share of the variance that is between the parts of a skewed component.

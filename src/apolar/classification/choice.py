@@ -218,7 +218,7 @@ def _shared_candidates(rows: ClassRows, settings: Any, by_prediction: bool) -> l
     Where covariances of the given families are singular, these are shrunk ones, with a warning.
     """
     given, prior = settings.covariance_type, settings.prior
-    kinds = default_kinds(rows.values.shape[1]) if given is None else given
+    kinds = default_kinds(rows.values.shape[1], len(rows.values)) if given is None else given
     kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     families = {kind: family(kind) for kind in kinds}
     # With the default prior the strength is the one that predicts the classes of rows left out best.

@@ -137,7 +137,7 @@ def fit(
             if table.labels is not None and all(map(is_missing, set(table.labels))):
                 raise BadInput("The label column is empty: leave --label-column out.")
             kinds = families(covariance, table.X.shape[1])
-            _warn_of_wide_table(table, numbers, kinds)
+            kinds = _affordable_kinds(table, numbers, kinds)
             bar.begin("fitting")
             analysis = analyse(
                 table.X,
@@ -185,20 +185,29 @@ def fit(
         _print(analysis, table, written, outliers_sentence(outlying, level) if is_told else "")
 
 
-def _warn_of_wide_table(table: TableFile, numbers: int | list[int], kinds: Any) -> None:
-    """Say before a fit that its covariances have far more parameters than the table has values."""
+def _affordable_kinds(table: TableFile, numbers: int | list[int], kinds: Any) -> Any:
+    """Return the covariances of a fit: diagonal ones where full ones by default have too many parameters.
+
+    More than the table has values. Asked for, they are fitted with a warning.
+    """
     from apolar.mixture.families import family
 
     n_columns = table.X.shape[1]
     most = numbers if isinstance(numbers, int) else max(numbers)
     named = [kinds] if isinstance(kinds, str) else kinds or ["full"]
     n_parameters = max(family(kind).n_covariance_parameters(most, n_columns) for kind in named)
-    if n_parameters > table.X.size:
-        say(
-            f"{n_columns:,} columns: the covariances have up to {n_parameters:,} parameters, more than the "
-            "table has values, and the fit may take long. Use --covariance diag or --covariance spherical.",
-            err=True,
-        )
+    if n_parameters <= table.X.size:
+        return kinds
+    have = (
+        f"{n_columns:,} columns: {'full ' if kinds is None else ''}covariances have up to {n_parameters:,} "
+    )
+    have += "parameters, more than the table has values"
+    if kinds is None:
+        what = "are diagonal" if isinstance(numbers, int) else "with fewer are compared"
+        say(f"{have}: covariances {what}. Use --covariance full for full ones.", err=True)
+        return "diag" if isinstance(numbers, int) else None
+    say(f"{have}, and the fit may take long. Use --covariance diag or --covariance spherical.", err=True)
+    return kinds
 
 
 def provenance(table: TableFile, seed: int, *notes: str) -> Provenance:

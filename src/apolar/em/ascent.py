@@ -42,14 +42,27 @@ def climb(run: EMRun, tol: float, checked_on: Problem | None) -> Fit:
     checked_on : Problem or None
         The rows, or a sample of them, on which the end is checked to be a maximum.
 
+    A run that tells its passes ends with the best mixture so far if it is interrupted from the keyboard.
+
     Returns
     -------
     fit : Fit
     """
+    try:
+        _climb(run, tol, checked_on)
+    except KeyboardInterrupt:
+        if run.callback is None or run.best.stats is None:
+            raise
+        run.status, run.has_ended = FitStatus.INTERRUPTED, True
+    return run.result()
+
+
+def _climb(run: EMRun, tol: float, checked_on: Problem | None) -> None:
+    """Run EM from its start to an optimum."""
     start = run.start
     if run.max_iter == 0:
         run.evaluate(start.parameters)
-        return run.result()
+        return
     # A prior that is still to be adapted to the end of the run need not be converged under.
     prior, n_components = run.free_prior, start.parameters.n_components
     adapts = prior is not None and prior.shrinks(run.problem.family, n_components, run.problem.n_features)
@@ -64,7 +77,6 @@ def climb(run: EMRun, tol: float, checked_on: Problem | None) -> Fit:
         _leave_saddles(run, checked_on, tol)
     if run.status is FitStatus.MAX_ITER:
         run.take_last_m_step()
-    return run.result()
 
 
 def _adapt_prior(run: EMRun, tol: float, curvature: LBFGSHistory | None, *, is_rough: bool) -> None:

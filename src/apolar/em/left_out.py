@@ -360,8 +360,10 @@ def best_strengths(
             for value in (_next_to(getattr(best, name), grid) if is_near else grid)
         ]
         new = [each for each in dict.fromkeys([best, *others]) if each not in known]
-        if new:
-            rate(new)
+        # A few at a time where covariances are large.
+        step = max(1, SETTINGS.kept_numbers // stats.array.size)
+        for start in range(0, len(new), step):
+            rate(new[start : start + step])
         # The first strengths may be zero where that is not compared.
         best = max(known, key=lambda each: (each.common >= grids["common"][0], known[each]))
     return best, known[first]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import to_numpy
@@ -122,7 +123,7 @@ class Problem(RowSamples):
         other, is_stored = copy.copy(self), not changes.keys() & _STORED
         if not is_stored:
             vars(other).pop("standardised", None)
-        for name in ("few", "targets"):
+        for name in ("few", "compared", "targets"):
             vars(other).pop(name, None)
         if "family" in changes and self.known is not None and changes["family"] != self.family:
             # Its covariances may have another shape.
@@ -352,7 +353,21 @@ class Problem(RowSamples):
 
     def hard_stats(self, labels: Array, n_components: int) -> SufficientStats:
         """Return the sufficient statistics of the rows of each label; labels are in the order of rows."""
-        return self.soft_stats(labels[None] == np.arange(n_components)[:, None])
+        self._require_complete()
+        position = 0
+
+        def block_stats(block: Any) -> Array:
+            nonlocal position
+            part = labels[position : position + block.n_rows]
+            position += block.n_rows
+            weights = np.ones(block.n_rows) if block.weights is None else to_numpy(block.weights)
+            known = weights, part, np.arange(block.n_rows + 1)
+            belongs = sparse.csc_array(known, shape=(n_components, block.n_rows))
+            return np.asarray(belongs @ to_numpy(block.row_stats).T)
+
+        # In order and by one thread, as each block takes the next labels.
+        parts = self.map_blocks(block_stats, n_threads=1, written=True)
+        return self._with_errors(sum(parts, np.zeros((n_components, self.n_stats))))
 
     def soft_stats(self, responsibilities: Array) -> SufficientStats:
         """Return the sufficient statistics under responsibilities of shape (n_components, n_rows)."""
@@ -421,6 +436,44 @@ class Problem(RowSamples):
         responsibilities, densities = posteriors(logits[None])
         return responsibilities[0, : parameters.n_components], densities[0]
 
+    def shares(self, parameters: WhitenedParameters) -> tuple[sparse.csr_array, Array]:
+        """Return the responsibilities of a mixture for the rows, without small ones, and log-densities.
+
+        Of many components, few share a row.
+
+        Parameters
+        ----------
+        parameters : WhitenedParameters
+            One mixture.
+
+        Returns
+        -------
+        shares : csr_array, shape (n_components, n_rows)
+        densities : ndarray, shape (n_rows,)
+            In whitened coordinates.
+        """
+        exact = self.exact
+        natural = exact.natural(parameters)
+        tails = self.family.tails(parameters, natural)
+
+        def of_logits(logits: Array) -> tuple[sparse.csr_array, Array]:
+            responsibilities, densities = posteriors(logits[None])
+            known = responsibilities[0, : parameters.n_components]
+            return sparse.csr_array(np.where(known < SETTINGS.owned_share, 0.0, known)), densities[0]
+
+        if isinstance(exact._kept, CompiledBlock):
+            step = max(1, SETTINGS.chunk_numbers // len(natural))
+            chunks = (slice(start, start + step) for start in range(0, len(exact._kept.values), step))
+            parts = [of_logits(exact.row_logits(natural, chunk, tails)) for chunk in chunks]
+        else:
+            of_block = exact.map_blocks(
+                lambda block: of_logits(np.array(to_numpy(block.posteriors(natural, "logits", tails)))),
+                4 * len(natural),
+            )
+            parts = list(of_block)
+        shares, densities = zip(*parts, strict=True)
+        return sparse.hstack(shares, format="csr"), np.concatenate(densities)
+
     def row_logits(self, natural: Array, rows: slice, tails: Tails | None = None) -> Array:
         """Return the logarithms of weighted densities at some rows, shape (len(natural), n)."""
         if isinstance(self._kept, CompiledBlock):
@@ -450,8 +503,12 @@ class Problem(RowSamples):
     @functools.cached_property
     def few(self) -> Problem:
         """A sample of the rows on which strengths are compared."""
-        drawn = self.subsample(SETTINGS.sample_rows, np.random.default_rng(0))
-        return drawn.distinct_sample(SETTINGS.merge_rows, self.whitening.deviations)
+        return self.compared.distinct_sample(SETTINGS.merge_rows, self.whitening.deviations)
+
+    @functools.cached_property
+    def compared(self) -> Problem:
+        """The rows, or a sample of them, that are left out of a mixture to compare it with others."""
+        return self.subsample(SETTINGS.sample_rows, np.random.default_rng(0))
 
     @functools.cached_property
     def standardised(self) -> Array:

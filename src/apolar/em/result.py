@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, canonical_order
 from apolar.mixture.prior import Prior, Strengths
 
-__all__ = ["Fit", "FitStatus", "in_canonical_order"]
+__all__ = ["Fit", "FitStatus", "SearchCost", "in_canonical_order"]
 
 
 class FitStatus(enum.Enum):
@@ -28,6 +28,34 @@ class FitStatus(enum.Enum):
         "max_iter, tol, or check for degenerate data. EM stopped at max_iter passes over the rows."
     )
     STOPPED = "EM was stopped by a callback."
+    INTERRUPTED = (
+        "The fit was interrupted: this is the best mixture so far. Fit again with warm_start=True to go on."
+    )
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether somebody ended the fit."""
+        return self in (FitStatus.STOPPED, FitStatus.INTERRUPTED)
+
+
+class SearchCost(NamedTuple):
+    """What a search for the start took.
+
+    Attributes
+    ----------
+    passes : float
+        Its work, in passes of one mixture over all rows.
+    budget : float
+        The passes after which it begins nothing new.
+    n_rows : int
+        The rows that it was on.
+    seconds : float
+    """
+
+    passes: float
+    budget: float
+    n_rows: int
+    seconds: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +103,8 @@ class Fit:
         Whether a variance is at its floor: without a prior the likelihood is unbounded there.
     is_from_all_rows : bool
         Whether the start is accurate for all rows, so that no run on a sample is needed before that on all.
+    search : SearchCost or None
+        What the search took that found the start.
     earlier : float
         Of a start: the last objective of the run that this one continues.
     """
@@ -97,6 +127,7 @@ class Fit:
     warnings: tuple[ApolarWarning, ...] = ()
     is_collapsed: bool = False
     is_from_all_rows: bool = False
+    search: SearchCost | None = None
     earlier: float = -np.inf
 
     def updated(self, **changes: Any) -> Fit:

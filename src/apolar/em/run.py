@@ -285,7 +285,7 @@ class EMRun:
         callback: Callback | None = None,
         compared_on: Problem | None = None,
     ) -> None:
-        self.compared_on = problem if compared_on is None else compared_on
+        self.compared_on = (problem if compared_on is None else compared_on).compared
         self.problem, self.free_prior = problem, prior
         # The prior of the run, once the first pass has shown what it is for these rows.
         self.prior: Prior | None = None

@@ -74,7 +74,7 @@ def with_callbacks(method: AnyMethod) -> AnyMethod:
 
 
 class NotConvergedWarning(ApolarWarning, ConvergenceWarning):
-    """EM stopped at max_iter: both an ApolarWarning and scikit-learn's ConvergenceWarning."""
+    """EM ended before an optimum: both an ApolarWarning and scikit-learn's ConvergenceWarning."""
 
 
 def fit_rows(
@@ -133,7 +133,8 @@ def fit_rows(
     state.set_on(estimator)
     vars(estimator).pop("_stream", None)
     checkpoint.write(state)
-    if fit.status is FitStatus.MAX_ITER and estimator.max_iter > 0:
+    is_short = fit.status is FitStatus.MAX_ITER and estimator.max_iter > 0
+    if is_short or fit.status is FitStatus.INTERRUPTED:
         warn_user(fit.status.value, NotConvergedWarning)
     skipped = fit.skipped if isinstance(init_params, str) and init_params == "moments" else ()
     for warning in (*map(SkippedStartWarning, skipped), *fit.warnings):
@@ -296,7 +297,7 @@ class Search:
         if not allows_rounding(self.estimator):
             return self._solve(sample)
         plain = None if is_continued else self._solve(sample)
-        if plain is not None and plain.fit.status is FitStatus.STOPPED:
+        if plain is not None and plain.fit.status.is_stopped:
             return plain
         variances = sample.rounding_variances()
         if not np.any(variances):

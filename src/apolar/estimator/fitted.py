@@ -19,7 +19,7 @@ from apolar.em.blocks import Block
 from apolar.em.completion import Completion
 from apolar.em.left_out import WORKING, LeftOut
 from apolar.em.problem import Problem
-from apolar.em.result import Fit, FitStatus
+from apolar.em.result import Fit, FitStatus, SearchCost
 from apolar.em.row_blocks import RowBlocks
 from apolar.em.run import evidence_of
 from apolar.em.whitening import Whitening, mixture_around
@@ -90,6 +90,7 @@ class FittedState:
     start: str | None = None
     start_notes: list[str] | None = None
     message: str | None = None
+    search: SearchCost | None = None
 
     @classmethod
     def of(cls, estimator: Any) -> FittedState:
@@ -153,6 +154,7 @@ class FittedState:
             start=fit.start,
             start_notes=list(fit.skipped),
             message=fit.status.value,
+            search=fit.search,
         )
 
     @property

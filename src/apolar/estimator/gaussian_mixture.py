@@ -148,7 +148,11 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     start_notes_ : list of str
         Which starts were skipped, and why.
     message_ : str
-        How EM ended.
+        How EM ended. Ctrl-C ends a fit with the best mixture so far and a warning; pressed again, at once.
+    search_ : SearchCost
+        What the search for the start took: `passes` of one mixture over all rows, at a `budget` of about two
+        runs of EM, or of some tenths of a second; the `n_rows` that it was on, and `seconds`. Not there
+        where nothing was searched.
     rounding_variances_ : ndarray, shape (n_features,)
         The variance of the rounding errors of each column that is recorded with a resolution, such as
         integers, if a component was narrower than these, so that they were added to all variances; else zero.

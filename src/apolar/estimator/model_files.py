@@ -25,7 +25,7 @@ from apolar._core.files import (
     stored_strings,
     stored_value,
 )
-from apolar.em.result import Fit
+from apolar.em.result import Fit, SearchCost
 from apolar.em.whitening import whitening_around
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import constraints, is_path
@@ -66,9 +66,10 @@ _LISTS: dict[str, Any] = {
     "start_notes": str,
     "rounding_variances": float,
     "shrinkage": float,
+    "search": float,
 }
 # Not in every file: some are unknown after a stream or from moments, and old files lack them.
-_OPTIONAL = ("evidence", "loo", "loo_standard_error", "shrinkage", "rounding_variances")
+_OPTIONAL = ("evidence", "loo", "loo_standard_error", "shrinkage", "rounding_variances", "search")
 _REQUIRED = (
     *(f"{name}_" for name in (*_SCALARS, *_LISTS) if name not in _OPTIONAL),
     *("weights_", "means_", "covariances_", "n_features_in_"),
@@ -284,7 +285,10 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
     state_type = cls._state_type  # type: ignore[attr-defined]
     for name, shape in state_type.stored_shapes(kind, r, m).items():
         known[name] = _read_posterior(arrays, name, shape)
-    for name in ("rounding_variances", "shrinkage", "n_iter"):
+    if "search_" in arrays:
+        passes, budget, n_rows, seconds = stored_numbers(arrays, "search_", (4,)).tolist()
+        known["search"] = SearchCost(passes, budget, int(n_rows), seconds)
+    for name in ("rounding_variances", "shrinkage", "search", "n_iter"):
         if known.get(name) is not None and np.any(np.asarray(known[name]) < 0):
             raise ValueError(f"{name}_ must not be negative.")
     precision = stored_value(arrays, "precision", str) if "precision" in arrays else "float64"

@@ -166,7 +166,13 @@ class Covariances:
 
     def log_det(self, covariances: Array, n_features: int) -> Array:
         """Return the logarithms of the determinants."""
-        return self.inverses(covariances, n_features)[1]
+        if self.n_axes < 2 or compiled.has_steps(2, n_features):
+            return self.inverses(covariances, n_features)[1]
+        try:
+            root = self.root(covariances)
+        except np.linalg.LinAlgError:
+            return self.inverses(covariances, n_features)[1]
+        return np.asarray(2 * np.log(np.diagonal(root, axis1=-2, axis2=-1)).sum(axis=-1))
 
     def precisions(self, covariances: Array) -> Array:
         """Return the inverses of the covariances."""

@@ -15,6 +15,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.checks import is_missing
 from apolar._core.settings import SETTINGS
+from apolar.em.result import FitStatus
 from apolar.estimator import GaussianMixture, StudentMixture
 from apolar.estimator.cluster_merging import Group
 from apolar.estimator.fitted import NOISE_LABEL, FittedState
@@ -258,6 +259,8 @@ def analyse(
             law = _LAWS[_tails_of(data, tails, numbers[0], kinds, seed, noise)]
             caught.clear()  # of fits that were only compared
             fitted = law(numbers[0], covariance_type=kinds, random_state=seed, noise=noise).fit(data)
+            if fitted.message_ == FitStatus.INTERRUPTED.value:
+                raise KeyboardInterrupt
         else:
             laws = tuple(_LAWS) if tails == "auto" else (tails,)
             choice = {"random_state": seed, "noise": noise, "callback": callback, "distribution": laws}

@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
 
+from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
 from apolar.data import open_rows
+from apolar.data.rows import Divided
 from apolar.em.known import HeldParameters
 from apolar.em.low_density import with_noise_component, without_low_density
 from apolar.em.problem import Problem
-from apolar.em.result import Fit
+from apolar.em.result import Fit, FitStatus
+from apolar.em.run import Stop, run
+from apolar.mixture.families import FAMILIES
 from apolar.mixture.prior import Prior
-from apolar.moments.covariance import leading_directions, row_moments
-from apolar.search.search import ALIKE, beside_noise, portfolio
+from apolar.moments.covariance import leading_directions
+from apolar.search.search import (
+    ALIKE,
+    SearchReport,
+    affords_all_starts,
+    beside_noise,
+    portfolio,
+    work_of_pass,
+)
 from apolar.search.starts import STARTS
 
 __all__ = ["start_candidates"]
 
 
 def start_candidates(
-    name: str, data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator
+    name: str,
+    data: Problem,
+    n_components: int,
+    prior: Prior | None,
+    rng: np.random.Generator,
+    report: SearchReport | None = None,
 ) -> list[Fit]:
     """Return the candidates of a start, the best first.
 
@@ -34,6 +51,8 @@ def start_candidates(
     n_components : int
     prior : Prior or None
     rng : numpy.random.Generator
+    report : callable, optional
+        Told of the work of a search.
 
     Returns
     -------
@@ -46,13 +65,21 @@ def start_candidates(
     if data.has_noise and entry.start is not None:
         kept = without_low_density(data.subsample(2 * SETTINGS.sample_rows, rng))
         return beside_noise(start_candidates(name, kept, n_components, prior, rng), data.noise_share)
-    simpler = (
-        None if entry.sees_all_rows else _simpler(data, n_components, rng, is_search=entry.start is None)
-    )
-    if simpler is not None:
-        return simpler.starts(start_candidates(name, simpler.data, n_components, prior, rng), prior)
+    simpler = [] if entry.sees_all_rows else _simpler(data, n_components, rng, is_search=entry.start is None)
+    if simpler:
+        # Rounding errors are those of the columns.
+        exact = None if prior is None else prior.with_noise(None)
+        starts = []
+        for each in simpler:
+            within = prior if each.data.is_rounded else exact
+            is_search = entry.start is None
+            found = portfolio if is_search else functools.partial(start_candidates, name)
+            starts.append(each.start(found(each.data, n_components, within, rng, report), prior))
+            if starts[-1].status is FitStatus.INTERRUPTED:
+                return starts[-1:]
+        return starts if len(starts) == 1 else _likelier_first(simpler[0].sample, starts, prior)
     if entry.start is None:
-        return portfolio(data, n_components, prior, rng)
+        return portfolio(data, n_components, prior, rng, report)
     try:
         seen = data if entry.sees_all_rows else data.subsample(2 * SETTINGS.sample_rows, rng).distinct()
         made = entry.start(seen, n_components, prior, rng)
@@ -84,48 +111,79 @@ class _Simpler:
     sample: Problem
     remark: str
 
-    def starts(self, candidates: list[Fit], prior: Prior | None) -> list[Fit]:
+    def start(self, candidates: list[Fit], prior: Prior | None) -> Fit:
         """Return the M-step from the responsibilities of the best candidate of the simpler problem."""
         best = candidates[0]
         stats = self.sample.imputed().soft_stats(self.data.row_responsibilities(best.parameters)[0])
         parameters = self.sample.m_step(stats, Prior() if prior is None else prior)
-        # From there: covariances were diagonal.
-        return [Fit(parameters, best.start, strengths=ALIKE, skipped=(*best.skipped, self.remark))]
+        # Where covariances were diagonal, from there.
+        strengths = ALIKE if self.data.family.n_axes < 2 else None
+        skipped = (*best.skipped, self.remark)
+        status = FitStatus.INTERRUPTED if best.status is FitStatus.INTERRUPTED else FitStatus.NOT_RUN
+        return Fit(parameters, best.start, status, strengths=strengths, skipped=skipped, search=best.search)
+
+
+def _likelier_first(sample: Problem, starts: list[Fit], prior: Prior | None) -> list[Fit]:
+    """Return starts in all columns, the one that is likelier after some steps first."""
+    affordable = SETTINGS.free_work / (len(starts) * work_of_pass(sample, starts[0].parameters.n_components))
+    n_steps = int(np.clip(affordable, SETTINGS.first_steps, SETTINGS.short_steps))
+    within = Prior() if prior is None else prior
+    rows = sample.imputed()
+    ends = [run(rows, [start], within, Stop(n_steps))[0] for start in starts]
+    order = sorted(range(len(starts)), key=lambda i: -ends[i].score)
+    return [starts[i] for i in order]
 
 
 def _simpler(
     data: Problem, n_components: int, rng: np.random.Generator, *, is_search: bool
-) -> _Simpler | None:
-    """Return a simpler problem, if starts are better found there.
+) -> list[_Simpler]:
+    """Return simpler problems, if starts are better found there.
 
-    Sparse rows of many columns are never made dense: starts are found in their leading directions. Of full
-    covariances of many columns, or of fewer rows than columns, starts are found among diagonal ones.
+    Of many columns, starts are found in the leading directions of the rows: of the rows as they are, and
+    where the family has more than one unit, of standardised columns. Of fewer rows than columns, whitened
+    rows would say nothing, and starts are found among diagonal covariances.
     """
-    if data.is_wide:
-        sample = data.subsample(2 * SETTINGS.sample_rows, rng)
-        simple = _on_leading_directions(sample, n_components, rng)
-        where = f"in the {simple.n_features} leading directions of the sparse rows."
-        return _Simpler(simple, sample, f"Starts were looked for {where}")
-    if data.family.is_axis_aligned:
-        return None
-    if is_search and data.n_features > SETTINGS.max_columns:
-        reason = f"with more than {SETTINGS.max_columns} columns that costs far less"
-    elif _has_few_distinct_rows(data):
-        # Whitened, all rows are equally far apart but for their weights: any choice among them is chance.
-        reason = "with no more different rows than columns, any row is as far from the others as any"
-    else:
-        return None
+    is_many = data.is_wide or (is_search and data.n_features > SETTINGS.max_columns)
+    if is_many:
+        sample = data.subsample(2 * SETTINGS.sample_rows if data.is_wide else SETTINGS.sample_rows, rng)
+        units = [np.ones(data.n_features)]
+        if not (data.is_wide or data.family.is_spherical):
+            units.append(np.broadcast_to(data.whitening.deviations, data.n_features))
+        simpler = []
+        for unit, words in zip(units, ("rows", "standardised columns"), strict=False):
+            simple = _on_leading_directions(sample, n_components, unit, rng)
+            remark = f"Starts were looked for in the {simple.n_features} leading directions of the {words}."
+            simpler.append(_Simpler(simple, sample, remark))
+        axis_aligned = None if data.is_wide else _with_axes_of_columns(sample, data)
+        if axis_aligned is not None and affords_all_starts(axis_aligned, n_components):
+            simpler.append(
+                _Simpler(axis_aligned, sample, "Starts were looked for among diagonal covariances.")
+            )
+        return simpler
+    if data.family.is_axis_aligned or not _has_few_distinct_rows(data):
+        return []
+    # Whitened, all rows are equally far apart but for their weights: any choice among them is chance.
+    reason = "with no more different rows than columns, any row is as far from the others as any"
     sample = data.subsample(SETTINGS.sample_rows, rng)
-    simple = Problem(sample.rows, data.family.with_axes(1), threads=data.threads)
-    if sample.known is not None:
-        # Of the rows: parameters are of the other family.
-        simple = simple.replace(known=replace(sample.known, held=HeldParameters()))
+    remark = f"Starts were looked for among diagonal covariances: {reason}."
+    return [_Simpler(_with_axes_of_columns(sample, data), sample, remark)]
+
+
+def _knowing(simple: Problem, sample: Problem) -> Problem:
+    """Return a problem that knows the components of the rows; parameters are those of the other columns."""
+    if sample.known is None:
+        return simple
+    return simple.replace(known=replace(sample.known, held=HeldParameters()))
+
+
+def _with_axes_of_columns(sample: Problem, data: Problem) -> Problem:
+    """Return rows for the axis-aligned family of the same sharing."""
+    if data.family.is_axis_aligned:
+        return sample
+    simple = _knowing(Problem(sample.rows, data.family.with_axes(1), threads=data.threads), sample)
     if data.is_rounded:
         simple = simple.replace(measurement=data.measurement)
-    if data.has_noise:
-        simple = with_noise_component(simple, data.noise_share)
-    remark = f"Starts were looked for among diagonal covariances: {reason}."
-    return _Simpler(simple, sample, remark)
+    return with_noise_component(simple, data.noise_share) if data.has_noise else simple
 
 
 def _has_few_distinct_rows(data: Problem) -> bool:
@@ -136,21 +194,32 @@ def _has_few_distinct_rows(data: Problem) -> bool:
     return not data.has_distinct_rows(data.n_features + 2)
 
 
-def _on_leading_directions(data: Problem, n_components: int, rng: np.random.Generator) -> Problem:
-    """Return sparse rows projected on their leading directions, for spherical components.
+def _on_leading_directions(
+    data: Problem, n_components: int, units: Array, rng: np.random.Generator
+) -> Problem:
+    """Return rows, in some units of the columns, projected on their leading directions.
 
-    The means of a spherical mixture of r components lie in an affine space of r - 1 dimensions, which the
-    directions of largest variance span. Projected on them, components keep their variances.
+    The means of a mixture of r components lie in an affine space of r - 1 dimensions. If components vary
+    less than their means do, the directions of largest variance span it. Spherical components keep their
+    variances there, and others may take any direction.
     """
-    rows = data.rows
-    moments = row_moments(rows)
-    mean = moments.mean
+    rows, family = data.imputed().rows, data.family
+    if np.any(units != 1):
+        rows = rows.transform(Divided(units))
+    mean = data.whitening.centre / units
     # With some directions beyond those in which the means lie.
-    n_directions = min(n_components + 10, rows.n_features, max(data.n_rows - 1, 1))
-    directions = leading_directions(rows, mean, moments.weight, n_directions, rng)[1]
+    n_directions = n_components + 10
+    if not (family.is_spherical or data.is_wide):
+        n_directions = min(n_directions, SETTINGS.max_columns)
+    n_directions = min(n_directions, rows.n_features, max(data.n_rows - 1, 1))
+    directions = leading_directions(rows, mean, data.weight, n_directions, rng)[1]
     parts = [
         np.asarray((block if sparse.issparse(block) else np.asarray(block)) @ directions) - mean @ directions
         for block, _ in rows.read(rows.chunk_rows(n_directions))
     ]
     projected = open_rows(np.concatenate(parts), data.row_weights())
-    return Problem(projected, data.family.with_axes(0), threads=data.threads)
+    kind = family.with_axes(0)
+    if not (family.is_spherical or data.is_wide):
+        kind = replace(FAMILIES["tied" if family.shares_covariance else "full"], dof=family.dof)
+    simple = _knowing(Problem(projected, kind, threads=data.threads), data)
+    return with_noise_component(simple, data.noise_share) if data.has_noise else simple

@@ -10,7 +10,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.checks import numeric_array
 from apolar.em.problem import Problem
-from apolar.em.result import Fit
+from apolar.em.result import Fit, SearchCost
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, canonical_order
@@ -181,8 +181,8 @@ def requested_candidates(
     Parameters
     ----------
     settings : GaussianMixture
-        Only its parameters n_components, n_init, init_params, weights_init, means_init and precisions_init
-        are read.
+        Only its parameters n_components, n_init, init_params, verbose, weights_init, means_init and
+        precisions_init are read.
     data : Problem
     X : object
         The rows as the user gave them: the argument of a callable.
@@ -203,7 +203,8 @@ def requested_candidates(
 
     def drawn(rng: np.random.Generator) -> list[Fit]:
         if isinstance(init_params, str):
-            return start_candidates(init_params, data, n_components, prior, rng)
+            report = _print_search if settings.verbose else None
+            return start_candidates(init_params, data, n_components, prior, rng, report)
         if not callable(init_params):
             parameters = assigned(init_params, "init_params", "the name of a start")
             return [Fit(parameters, "given", is_from_all_rows=True)]
@@ -225,6 +226,11 @@ def requested_candidates(
         return Candidates(lambda rng: [_from_parameters(settings, data, prior, drawn, rng)])
     is_drawn = isinstance(init_params, str) or callable(init_params)
     return Candidates(drawn, settings.n_init if is_drawn else 1, keeps_order=not is_drawn)
+
+
+def _print_search(cost: SearchCost) -> None:
+    """Print how far a search is."""
+    print(f"search: {cost.passes:.1f} passes of {cost.budget:.0f}, {cost.seconds:.1f} s")
 
 
 def _from_parameters(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
+from scipy import sparse
 
 from apolar._core import compiled
 from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.constants import MAX_LOG_RATIO, MIN_RATIO, ROWS_TOGETHER
 from apolar._core.settings import SETTINGS
+from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, append_noise
@@ -187,6 +189,11 @@ class MergeCosts:
         Likelihoods are compared on its rows, or on some of them.
     parameters : WhitenedParameters
         One mixture, of the family of the data.
+
+    Attributes
+    ----------
+    table : ndarray, shape (n_components, n_components)
+        The cost of each pair; infinite but for first < second.
     """
 
     def __init__(self, data: Problem, parameters: WhitenedParameters) -> None:
@@ -199,28 +206,19 @@ class MergeCosts:
         all_natural = append_noise(natural, parameters.weights, data.noise, data.whitening.log_det)
         self._densities = Densities(data, compared, all_natural)
         n = len(self._stats)
-        self._costs = np.full((n, n), np.inf)
+        self.table = np.full((n, n), np.inf)
         first, second = _pairs(n)
         n_pairs = max(1, SETTINGS.chunk_numbers // len(self._densities.total))
         for start in range(0, len(first), n_pairs):
             i, j = first[start : start + n_pairs], second[start : start + n_pairs]
             natural = self._natural_of(self._stats[i] + self._stats[j])
-            self._costs[i, j] = self._densities.costs(i, j, natural)
+            self.table[i, j] = self._densities.costs(i, j, natural)
 
     def _natural_of(self, array: Array) -> Array:
         """Return the natural parameters of components with these statistics, shape (n, n_stats)."""
         stats = SufficientStats(array, self._data.n_features)
         merged = self._family.merged(stats, self._covariances)
         return self._family.natural(replace(merged, weights=stats.counts / self._data.weight))
-
-    def cheapest_mergers(self, n_pairs: int) -> list[SufficientStats]:
-        """Return the statistics with one pair merged, for each of the pairs that cost least."""
-        merged = []
-        for pair in np.argsort(self._costs, axis=None, kind="stable")[:n_pairs]:
-            i, j = divmod(int(pair), len(self._costs))
-            if np.isfinite(self._costs[i, j]):
-                merged.append(SufficientStats(_with_pair_merged(self._stats, i, j), self._data.n_features))
-        return merged
 
     def merged_stats(self, n_components: int) -> SufficientStats:
         """Return the statistics of `n_components` components, by greedy merging. Changes the object."""
@@ -232,7 +230,7 @@ class MergeCosts:
             return self._densities.costs(np.minimum(i, others), np.maximum(i, others), natural[1:])
 
         return SufficientStats(
-            _merge_greedily(self._stats, self._costs, n_components, costs_of), self._data.n_features
+            _merge_greedily(self._stats, self.table, n_components, costs_of), self._data.n_features
         )
 
 
@@ -289,19 +287,105 @@ def is_crowded(data: Problem, n_components: int) -> bool:
     )
 
 
+class OwnedRows:
+    """The rows that some components of a mixture own.
+
+    Parameters
+    ----------
+    data : Problem
+        With complete rows.
+    shares : csr_array, shape (n_components, n_rows)
+        See `Problem.shares`.
+    """
+
+    def __init__(self, data: Problem, shares: sparse.csr_array) -> None:
+        self.data, self.shares = data, shares
+        self.values, self.weights = data.fetch()
+
+    def shares_of(self, k: int) -> tuple[IndexArray, Array]:
+        """Return the positions of the rows of a component, and its responsibilities for them."""
+        part = slice(self.shares.indptr[k], self.shares.indptr[k + 1])
+        return self.shares.indices[part], self.shares.data[part]
+
+    def of(self, positions: IndexArray, of_rows: Array) -> Problem | None:
+        """Return rows, each of which counts by its share; None of fewer than two."""
+        if self.weights is not None:
+            of_rows = of_rows * self.weights[positions]
+        if len(positions) < 2 or not of_rows.sum() > 0:
+            return None
+        known = {"n_rows": len(positions), "weight": float(of_rows.sum())}
+        return self.data.replace(rows=open_rows(self.values[positions], of_rows), noise=None, **known)
+
+
+def merging_costs(data: Problem, parameters: WhitenedParameters) -> tuple[Array, list[tuple[int, int]]]:
+    """Return what mergers of two components cost, in log-likelihood, and the pairs; the cheapest first.
+
+    The cost by weights and log-determinants ignores overlap, and prefers to merge two small clusters: so it
+    is computed on the rows that the two own, with the densities of the others as they are, for pairs that
+    may be cheap.
+    """
+    family, array = data.family.gaussian, untied_stats(data, parameters).array
+    stats = SufficientStats(array, data.n_features)
+    terms = family.untied.merging_term(stats)
+    first, second = _pairs(len(array))
+    if not len(first):
+        return np.zeros(0), []
+    unions = (
+        SufficientStats(array[i] + array[j], data.n_features) for i, j in _in_chunks(first, second, array)
+    )
+    costs = np.concatenate([family.untied.merging_term(each) for each in unions])
+    costs = costs - terms[first] - terms[second]
+    if not is_crowded(data, parameters.n_components - 1):
+        n_pairs = SETTINGS.pairs_per_component * len(array)
+        plain = data.replace(family=family)
+        shares, density = plain.shares(replace(parameters, dof=None))
+        common = (shares @ shares.T).toarray()[first, second]
+        by_cost, by_rows = np.argsort(costs, kind="stable"), np.argsort(-common, kind="stable")
+        chosen = np.union1d(by_cost[:n_pairs], by_rows[:n_pairs])
+        first, second = first[chosen], second[chosen]
+        union = SufficientStats(array[first] + array[second], data.n_features)
+        merged = family.merged(union, parameters.covariances)
+        natural = family.natural(replace(merged, weights=union.counts / data.weight))
+        costs = _costs_on_rows(OwnedRows(plain, shares), density, natural, first, second)
+    order = np.argsort(costs, kind="stable")
+    order = order[np.isfinite(costs[order])]
+    return costs[order], list(zip(first[order].tolist(), second[order].tolist(), strict=True))
+
+
+def _in_chunks(
+    first: IndexArray, second: IndexArray, array: Array
+) -> Iterator[tuple[IndexArray, IndexArray]]:
+    """Yield pairs of components in parts: all unions of many components would take too much memory."""
+    n_pairs = max(1, SETTINGS.chunk_numbers // array.shape[1])
+    for start in range(0, len(first), n_pairs):
+        yield first[start : start + n_pairs], second[start : start + n_pairs]
+
+
+def _costs_on_rows(
+    owned: OwnedRows, density: Array, natural: Array, first: IndexArray, second: IndexArray
+) -> Array:
+    """Return what mergers, of these natural parameters, cost on the rows that their components own."""
+    costs = np.full(len(first), np.inf)
+    for pair, (i, j) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
+        (rows_i, shares_i), (rows_j, shares_j) = owned.shares_of(i), owned.shares_of(j)
+        positions, places = np.unique(np.concatenate([rows_i, rows_j]), return_inverse=True)
+        rows = owned.of(positions, np.ones(len(positions)))
+        if rows is None:
+            continue
+        share = np.bincount(places, np.concatenate([shares_i, shares_j]))
+        ratio = rows.row_logits(natural[pair : pair + 1], slice(None))[0] - density[positions]
+        left = np.maximum(1 - share, 0.0) + np.exp(np.minimum(ratio, MAX_LOG_RATIO))
+        lost = -np.log(np.maximum(left, MIN_RATIO))
+        weights = rows.row_weights()
+        costs[pair] = lost.sum() if weights is None else lost @ weights
+    return costs
+
+
 def merged_pairs(data: Problem, parameters: WhitenedParameters, n_pairs: int) -> list[SufficientStats]:
     """Return the statistics of a mixture with one pair merged, for each of the pairs that cost least."""
-    if not is_crowded(data, parameters.n_components - 1):
-        return MergeCosts(data, parameters).cheapest_mergers(n_pairs)
-    family, stats = data.family.untied, untied_stats(data, parameters)
-    terms = family.merging_term(stats)
-    first, second = _pairs(len(stats.counts))
-    costs = family.merging_term(stats[first] + stats[second]) - terms[first] - terms[second]
-    cheapest = [int(pair) for pair in np.argsort(costs, kind="stable")[:n_pairs]]
-    return [
-        SufficientStats(_with_pair_merged(stats.array, int(first[pair]), int(second[pair])), stats.n_features)
-        for pair in cheapest
-    ]
+    array = untied_stats(data, parameters).array
+    cheapest = merging_costs(data, parameters)[1][:n_pairs]
+    return [SufficientStats(_with_pair_merged(array, i, j), data.n_features) for i, j in cheapest]
 
 
 def merged_stats(data: Problem, parameters: WhitenedParameters, n_components: int) -> SufficientStats:
@@ -369,10 +453,7 @@ def greedily_merged_stats(family: Family, stats: SufficientStats, n_components: 
     terms = terms_of(array)
     costs = np.full((n, n), np.inf)
     first, second = _pairs(n)
-    # All unions of a large table of components would take too much memory.
-    n_pairs = max(1, SETTINGS.chunk_numbers // array.shape[1])
-    for start in range(0, len(first), n_pairs):
-        ones, others = first[start : start + n_pairs], second[start : start + n_pairs]
+    for ones, others in _in_chunks(first, second, array):
         costs[ones, others] = terms_of(array[ones] + array[others]) - terms[ones] - terms[others]
     return SufficientStats(_merge_greedily(array, costs, n_components, costs_of), n_features)
 

@@ -2,44 +2,169 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.constants import MIN_WEIGHT
 from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
+from apolar.em.result import Fit
+from apolar.em.run import Stop, has_kernel, run
+from apolar.mixture.families import Family, PriorTerms
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, noise_weights
+from apolar.mixture.prior import Prior
 from apolar.mixture.storage import LOG_2PI
-from apolar.search.merging import added_gains, untied_stats
+from apolar.search.merging import OwnedRows, added_gains, untied_stats
 
 
-def with_one_more(
-    data: Problem, parameters: WhitenedParameters, rng: np.random.Generator
-) -> list[WhitenedParameters]:
-    """Return proposals with one component more than a mixture: each component split, and some added."""
-    posterior, density = _posteriors(data, parameters)
-    proposals = []
-    for k, (responsibilities, mean) in enumerate(zip(posterior, parameters.means, strict=True)):
-        total = float(responsibilities.sum())
-        if not total > 0:
+@dataclass(frozen=True, eq=False)
+class Extension:
+    """A mixture with one component more: some in place of one, or one beside all.
+
+    Attributes
+    ----------
+    gain : float
+        What it adds to the log-likelihood, with the other components as they are.
+    replaced : int or None
+        The component that is split; None if one is added.
+    parts : ndarray, shape (n_parts, n_stats)
+        The sufficient statistics of the new components.
+    """
+
+    gain: float
+    replaced: int | None
+    parts: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _PriorOfParts(Prior):
+    """The prior of one component of a mixture as that of the parts that it is split into."""
+
+    known: PriorTerms = field(kw_only=True)
+
+    def terms(self, family: Family, n_components: int, n_features: int) -> PriorTerms:  # noqa: ARG002
+        """Return what the prior adds to the M-step."""
+        return self.known
+
+
+def extensions(
+    data: Problem, parameters: WhitenedParameters, prior: Prior, rng: np.random.Generator
+) -> list[Extension]:
+    """Return mixtures with one component more, by decreasing gain.
+
+    Each component is split, by EM on the rows that it owns with the densities of the others as they are
+    [ueda2000]: all splits together take about the time of a few passes over the rows. And components are
+    added where rows are unlikely.
+
+    Parameters
+    ----------
+    data : Problem
+    parameters : WhitenedParameters
+        One mixture.
+    prior : Prior
+        Of the mixture.
+    rng : numpy.random.Generator
+    """
+    stats = untied_stats(data, parameters)
+    terms = data.family.prior_terms(prior.adapted_to(data.family, stats), len(stats.counts), data.n_features)
+    shares, density = data.shares(parameters)
+    found = _added_components(data, parameters, terms, density, rng)
+    owned = OwnedRows(data, shares)
+    for k in range(parameters.n_components):
+        rows = owned.of(*owned.shares_of(k))
+        if rows is not None:
+            found += _splits(rows, parameters, k, terms, data.weight)
+    return sorted(found, key=lambda each: -each.gain)
+
+
+def _splits(
+    rows: Problem, parameters: WhitenedParameters, k: int, terms: PriorTerms, n_rows: float
+) -> list[Extension]:
+    """Return the splits of a component, by EM on the rows that it owns."""
+    family = rows.family
+    covariance = family.per_component(parameters.covariances)[0 if family.shares_covariance else k]
+    dof = None if parameters.dof is None else parameters.dof[k : k + 1]
+    means = parameters.means[k : k + 1]
+    whole = WhitenedParameters(np.ones(1), means, family.repeated(covariance, 1), dof=dof)
+    starts = _starts_of_splits(rows, whole)
+    if not starts:
+        return []
+    if family.shares_covariance:
+        # The rows of the other components have it too.
+        others = float(family.divisor(np.ones(()), rows.n_features)) * (n_rows - rows.weight)
+        terms = terms._replace(scatter=terms.scatter + others * covariance, divisor=terms.divisor + others)
+    else:
+        terms = _terms_of(family, terms, k)
+    prior = _PriorOfParts(known=terms)
+    stop = Stop(SETTINGS.short_steps, SETTINGS.relative_tolerance if has_kernel(rows) else None)
+    ends = run(rows, [Fit(each, "split") for each in starts], prior, stop)
+    before = float(rows.e_step(family.with_dof(whole)[None])[1][0])
+    return [Extension(end.score - before, k, untied_stats(rows, end.parameters).array) for end in ends]
+
+
+def extended(stats: SufficientStats, chosen: list[Extension], removed: Sequence[int] = ()) -> SufficientStats:
+    """Return the statistics of a mixture with some components in place of others, or beside all."""
+    array, n_rows = stats.array, stats.counts.sum()
+    for each in chosen:
+        if each.replaced is None:
+            array = array * max(1 - each.parts[:, 0].sum() / n_rows, MIN_WEIGHT)
+    replaced = [each.replaced for each in chosen if each.replaced is not None]
+    kept = np.delete(array, [*replaced, *removed], axis=0)
+    return SufficientStats(np.concatenate([kept, *(each.parts for each in chosen)]), stats.n_features)
+
+
+def exchanges(
+    stats: SufficientStats, found: list[Extension], costs: Array, pairs: list[tuple[int, int]]
+) -> Array | None:
+    """Return the statistics of a mixture after all extensions that gain more than a merger elsewhere costs.
+
+    Extensions and mergers touch different components, so that their gains add up. None if there is none.
+
+    Parameters
+    ----------
+    stats : SufficientStats
+        Of the mixture.
+    found : list of Extension
+        By decreasing gain.
+    costs, pairs : ndarray and list of pairs
+        Of mergers, the cheapest first.
+    """
+    touched, chosen, merged = set[int | None](), list[Extension](), list[tuple[int, int]]()
+    for each in found:
+        if each.replaced in touched or (each.replaced is None and None in [e.replaced for e in chosen]):
             continue
-        shares = responsibilities / total
-        values, vectors = _principal_axes(data, shares, mean)
-        if values[-1] > 0:
-            proposals.append(
-                _halve(data, parameters, k, SETTINGS.half_step * np.sqrt(values[-1]) * vectors[:, -1])
-            )
-        skewed = _skewed_split(data, parameters, shares, k, values, vectors)
-        if skewed is not None:
-            proposals.append(skewed)
-    return proposals + _with_added_component(data, parameters, density, rng)
+        while len(costs) and not touched.isdisjoint(pairs[0]):
+            costs, pairs = costs[1:], pairs[1:]
+        free = (i for i, pair in enumerate(pairs) if each.replaced not in pair and touched.isdisjoint(pair))
+        i = next(free, None)
+        if i is None or each.gain < costs[i] + SETTINGS.sample_tolerance:
+            break
+        chosen.append(each)
+        merged.append(pairs[i])
+        touched |= {*pairs[i], each.replaced}
+    if not chosen:
+        return None
+    array = stats.array.copy()
+    for i, j in merged:
+        array[i] += array[j]
+    removed = [j for _, j in merged]
+    # Positions of what is split are still those of the mixture.
+    return extended(SufficientStats(array, stats.n_features), chosen, removed).array
 
 
-def _posteriors(data: Problem, parameters: WhitenedParameters) -> tuple[Array, Array]:
-    """Return responsibilities times weights of rows, shape (n_components, n_rows), and log-densities."""
-    posterior, density = data.row_responsibilities(parameters)
-    weights = data.row_weights()
-    return (posterior if weights is None else posterior * weights), density
+def _starts_of_splits(rows: Problem, whole: WhitenedParameters) -> list[WhitenedParameters]:
+    """Return a component in two, in each way that has a direction."""
+    weights, mean = rows.row_weights(), whole.means[0]
+    shares = np.full(rows.n_rows, 1 / rows.n_rows) if weights is None else weights / weights.sum()
+    values, vectors = _principal_axes(rows, shares, mean)
+    if not values[-1] > 0:
+        return []
+    halves = _halve(rows, whole, 0, SETTINGS.half_step * np.sqrt(values[-1]) * vectors[:, -1])
+    skewed = _skewed_split(rows, whole, shares, 0, values, vectors)
+    return [halves] if skewed is None else [halves, skewed]
 
 
 def _principal_axes(data: Problem, shares: Array, mean: Array) -> tuple[Array, Array]:
@@ -159,10 +284,10 @@ def _skewed_split(
     return _split(parameters, k, weight * fractions, mean + offsets[:, None] * axis, covariances)
 
 
-def _with_added_component(
-    data: Problem, parameters: WhitenedParameters, density: Array, rng: np.random.Generator
-) -> list[WhitenedParameters]:
-    """Return mixtures with a small component added at the rows where that raises the likelihood most.
+def _added_components(
+    data: Problem, parameters: WhitenedParameters, terms: PriorTerms, density: Array, rng: np.random.Generator
+) -> list[Extension]:
+    """Return small components added at the rows where that raises the likelihood most.
 
     One is at a row of low density, and one at any: a cluster that is covered by a larger one is hardly ever
     where the density is lowest.
@@ -170,13 +295,14 @@ def _with_added_component(
     n_tried = min(SETTINGS.tried_rows, len(density))
     lowest = np.argpartition(density, n_tried - 1)[:n_tried]
     groups = lowest, rng.choice(len(density), n_tried, replace=False)
-    return [_with_component_near(data, parameters, density, tried) for tried in groups]
+    added = (_component_near(data, parameters, density, tried) for tried in groups)
+    return [_grown(data, each, terms, density) for each in added]
 
 
-def _with_component_near(
+def _component_near(
     data: Problem, parameters: WhitenedParameters, density: Array, tried: IndexArray
 ) -> WhitenedParameters:
-    """Return the mixture with a component added at the row, of some, where that gains most."""
+    """Return the component that gains most among those at some rows."""
     family, n = data.family, len(density)
     centres = data.whitened_rows()[:, tried].T
     compared = slice(None, None, max(1, n // SETTINGS.split_rows))
@@ -189,11 +315,35 @@ def _with_component_near(
         best = int(np.argmax(gains))
         options.append((float(gains[best]), max(float(weights[best]), 1 / n), centres[best], covariance))
     _, weight, centre, covariance = max(options, key=lambda option: option[0])
-    return WhitenedParameters(
-        np.append(parameters.weights * (1 - weight), weight),
-        np.vstack([parameters.means, centre]),
-        family.appended(parameters.covariances, covariance),
+    return WhitenedParameters(np.array([weight]), centre[None], family.repeated(covariance, 1))
+
+
+def _grown(data: Problem, added: WhitenedParameters, terms: PriorTerms, density: Array) -> Extension:
+    """Return an added component after steps of EM beside the mixture as it is."""
+    family, n = data.family, len(density)
+    prior = _PriorOfParts(known=_terms_of(family, terms, 0))
+    weights = data.row_weights()
+    of_rows = np.ones(n) if weights is None else weights
+    for _ in range(SETTINGS.short_steps):
+        weight, held = float(np.clip(added.weights[0], 1 / n, 0.5)), added.covariances
+        logits = data.row_logits(data.family.natural(added), slice(None))[0]
+        rest = np.log1p(-weight) + density
+        total = np.logaddexp(logits, rest)
+        gain = float((total - density) @ of_rows)
+        stats = data.soft_stats(np.exp(logits - total)[None])
+        added = family.m_step(stats, prior)
+        covariances = held if family.shares_covariance else added.covariances
+        added = WhitenedParameters(stats.counts / data.weight, added.means, covariances)
+    return Extension(gain, None, untied_stats(data, added).array)
+
+
+def _terms_of(family: Family, terms: PriorTerms, k: int) -> PriorTerms:
+    """Return what the prior of a mixture adds to one of its components."""
+    scatter, divisor = (
+        each[min(k, len(each) - 1)][None] if each.ndim > n_axes else each
+        for each, n_axes in ((np.asarray(terms.scatter), family.n_axes), (np.asarray(terms.divisor), 0))
     )
+    return terms._replace(scatter=scatter, divisor=divisor)
 
 
 def _likely_covariances(data: Problem, parameters: WhitenedParameters) -> list[Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -13,17 +14,19 @@ from apolar.em.known import Known
 from apolar.em.left_out import best_strengths
 from apolar.em.low_density import as_start_on, with_noise_share, without_low_density
 from apolar.em.problem import Problem
-from apolar.em.result import Fit, FitStatus
+from apolar.em.result import Fit, FitStatus, SearchCost
 from apolar.em.run import Callback, Stop, has_kernel, run
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths
-from apolar.search.merging import merged_pairs, mixture_distances, untied_stats
+from apolar.search.merging import is_crowded, merged_pairs, merging_costs, mixture_distances, untied_stats
 from apolar.search.moment_starts import from_moments
-from apolar.search.proposals import dropped_stats, with_one_more
+from apolar.search.proposals import Extension, dropped_stats, exchanges, extended, extensions
 from apolar.search.starts import from_kmeans, overseeded_mixtures
 
 __all__ = [
     "Candidates",
+    "SearchReport",
+    "affords_all_starts",
     "approach",
     "beside_noise",
     "best_first",
@@ -32,8 +35,12 @@ __all__ = [
     "one_component",
     "portfolio",
     "race",
+    "work_of_pass",
 ]
 
+
+SearchReport = Callable[[SearchCost], object]
+"""Takes what a search took so far."""
 
 # The strongest of all priors: components have equal weights and the same diagonal covariance, as in k-means.
 ALIKE = Strengths(1e5, 1.0, 1e5, 1e5)
@@ -94,13 +101,26 @@ def best_fit(
     best: Fit | None = None
     drawn: list[Fit] = []
     for _ in range(start.n_init):
-        candidates = [as_start_on(data, candidate) for candidate in start.draw(rng)]
+        try:
+            candidates = [as_start_on(data, candidate) for candidate in start.draw(rng)]
+        except KeyboardInterrupt:
+            if best is None:
+                raise
+            best = replace(best, status=FitStatus.INTERRUPTED)
+            break
         drawn += candidates
-        start_of_all = _near_optimum_of_all(data, candidates[0], prior, max_iter)
-        stop = Stop(max_iter, gain=tol)
+        stop, start_of_all = Stop(max_iter, gain=tol), candidates[0]
+        is_interrupted = start_of_all.status is FitStatus.INTERRUPTED
+        if is_interrupted:
+            stop = Stop(0, gain=tol)
+        else:
+            start_of_all = _near_optimum_of_all(data, start_of_all, prior, max_iter)
         (result,) = run(data, [start_of_all], prior, stop, callback=callback, checked_on=sample)
+        if is_interrupted:
+            result = replace(result, status=FitStatus.INTERRUPTED)
         best = result if best is None else best_first([best, result])[0]
-        if result.status is FitStatus.STOPPED:
+        if result.status.is_stopped:
+            best = replace(best, status=result.status)
             break
     assert best is not None
     skipped = dict.fromkeys(reason for candidate in drawn for reason in candidate.skipped)
@@ -160,7 +180,13 @@ def beside_noise(starts: list[Fit], share: float) -> list[Fit]:
     ]
 
 
-def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator) -> list[Fit]:
+def portfolio(
+    data: Problem,
+    n_components: int,
+    prior: Prior | None,
+    rng: np.random.Generator,
+    report: SearchReport | None = None,
+) -> list[Fit]:
     """Return the candidates of a portfolio of starts, run to their optima, the best first.
 
     Parameters
@@ -172,6 +198,8 @@ def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.ran
         The search uses the default prior in place of None: without a prior, the likelihood is unbounded
         where a component collapses on a few rows.
     rng : numpy.random.Generator
+    report : callable, optional
+        Told of the work after each step.
 
     Returns
     -------
@@ -179,20 +207,26 @@ def portfolio(data: Problem, n_components: int, prior: Prior | None, rng: np.ran
         Optima on the rows of the search. Each lists the starts that were skipped.
     """
     search = SampleSearch(data, n_components, Prior() if prior is None else prior, rng)
-    starts, skipped = search.starts()
-    ranked = search.after_short_runs(starts)
-    finalists = search.finalists(ranked)
-    # Beside noise all starts may have left the same cluster to it.
-    if data.has_noise or not (n_components == 1 or search.starts_agree):
-        finalists = search.after_split_and_merge(finalists)
-    if search.is_on_sample and n_components > 1 and not search.starts_agree:
-        larger = search.with_more_rows()
-        if larger is not None:
-            # The best optimum of all rows may be none of those of the sample. Moments are those of all rows.
-            moments = [start for start in starts if start.start == "moments"]
-            finalists = larger.optima([*finalists[: SETTINGS.kept], *moments])
-            finalists = larger.after_split_and_merge(finalists, n_rounds=1)
-    return [replace(fit, skipped=skipped) for fit in finalists]
+    search.report = report
+    try:
+        finalists = search.run()
+    except KeyboardInterrupt:
+        if search.best is None:
+            raise
+        finalists = [replace(search.best, status=FitStatus.INTERRUPTED)]
+    return [replace(fit, search=search.cost) for fit in finalists]
+
+
+def work_of_pass(problem: Problem, n_components: int) -> float:
+    """Return about how many multiplications one pass over the rows takes."""
+    return float(problem.n_rows) * n_components * problem.n_stats
+
+
+def affords_all_starts(problem: Problem, n_components: int) -> bool:
+    """Return whether a search with all of its starts takes no longer than what takes no time."""
+    of_start = (SETTINGS.seeds_per_component + 1) * SETTINGS.short_steps
+    n_passes = 2 * SETTINGS.overseeded_starts * of_start
+    return n_passes * work_of_pass(problem, n_components) <= SETTINGS.free_work
 
 
 class SampleSearch:
@@ -226,14 +260,50 @@ class SampleSearch:
         drawn = data.subsample(n_rows if data.n_rows > 2 * n_rows else data.n_rows, rng)
         self.n_drawn = drawn.n_rows
         self.is_on_sample = drawn is not data and drawn.n_rows < (data.rows.n_rows or data.n_rows)
+        # In passes over the rows of the search: what EM runs on all rows take, or what takes no time.
+        of_pass = work_of_pass(drawn, n_components)
+        of_runs = SETTINGS.search_runs * SETTINGS.run_passes * data.n_rows / self.n_drawn
+        self.budget = self.n_passes_left = max(of_runs, SETTINGS.free_work / of_pass)
+        self.begun = time.perf_counter()
         self.sample = drawn.distinct()
         # Whether most of the short runs end as high as the best: there is one optimum, and it is found.
         self.starts_agree = False
         # Where strengths are chosen: those of the runs, and the start of components that are alike.
         self.strengths: Strengths | None = None
         self.alike: list[Fit] = []
+        self.report: SearchReport | None = None
+        # The last of the best mixtures: of an optimum or, before there is one, of a short run.
+        self.best: Fit | None = None
         # The mixtures at which runs began and ended: arrays of their sufficient statistics.
         self.visited: list[Array] = []
+
+    def run(self) -> list[Fit]:
+        """Return the candidates, the best first."""
+        starts, skipped = self.starts()
+        ranked = self.after_short_runs(starts)
+        if self.n_components > 1 and not self.starts_agree:
+            ranked = self.after_exchanges(ranked)
+        finalists = self.finalists(ranked)
+        # Beside noise all starts may have left the same cluster to it.
+        if self.data.has_noise or not (self.n_components == 1 or self.starts_agree):
+            finalists = self.after_split_and_merge(finalists)
+        if self.is_on_sample and self.n_components > 1:
+            larger = self.with_more_rows()
+            if larger is not None:
+                larger.starts_agree, larger.report = self.starts_agree, self.report
+                # The best optimum of all rows may be none of those of the sample. Moments are those of all.
+                moments = [start for start in starts if start.start == "moments"]
+                finalists = larger.optima([*finalists[: SETTINGS.kept], *moments])
+                finalists = larger.after_split_and_merge(finalists, n_rounds=1)
+                self.n_passes_left -= (larger.budget - larger.n_passes_left) * larger.n_drawn / self.n_drawn
+        return [replace(fit, skipped=skipped) for fit in finalists]
+
+    @property
+    def cost(self) -> SearchCost:
+        """What the search took so far."""
+        share = self.n_drawn / self.data.n_rows
+        passes = (self.budget - self.n_passes_left) * share
+        return SearchCost(passes, self.budget * share, self.n_drawn, time.perf_counter() - self.begun)
 
     def with_more_rows(self) -> SampleSearch | None:
         """Return the search on twice as many rows; None if it would cost too much."""
@@ -263,10 +333,16 @@ class SampleSearch:
             starts.append(Fit(moments, "moments", is_from_all_rows=sample.family.is_spherical))
         except ValueError as error:
             skipped = (f"moments was skipped: {error}",)
+        # With the runs that rank them they take half of the budget; if it is small, seeds take no steps.
+        of_steps = SETTINGS.seeds_per_component * SETTINGS.short_steps
+        n_starts = int(self.n_passes_left / 2 / (of_steps + SETTINGS.short_steps))
+        n_steps = SETTINGS.short_steps if n_starts else 0
+        n_starts = min(max(n_starts, 1), SETTINGS.overseeded_starts)
+        self.n_passes_left -= n_starts * of_steps if n_steps else 0
         if sample.known is not None and sample.known.names_components:
             is_complete = len(sample.targets) == n_components and np.all(np.isfinite(sample.targets))
             starts += self._known_starts(sample, sample.known) if is_complete else []
-        mixtures = overseeded_mixtures(sample, n_components, self.prior, self.rng, SETTINGS.overseeded_starts)
+        mixtures = overseeded_mixtures(sample, n_components, self.prior, self.rng, n_starts, n_steps)
         return [*starts, *(Fit(parameters, "overseed") for parameters in mixtures)], skipped
 
     def _known_starts(self, sample: Problem, known: Known) -> list[Fit]:
@@ -277,18 +353,21 @@ class SampleSearch:
 
     def after_short_runs(self, starts: list[Fit]) -> list[Fit]:
         """Return the starts after short runs, the best first."""
-        ranked = race(self.sample, starts, self.prior)
+        ranked = self._race(starts, self.prior)
         if isinstance(self.prior, AdaptivePrior):
             self.strengths = self._strengths(self.prior, ranked[0])
-        if isinstance(self.prior, AdaptivePrior) and self.strengths is not None and self.n_components > 1:
-            prior = self.prior.of_strengths(ALIKE)
-            kmeans = from_kmeans(self.sample, self.n_components, prior, self.rng, SETTINGS.kept)
-            alike = race(self.sample, [Fit(kmeans, "kmeans")], prior)[0]
-            chosen = replace(alike, strengths=self._strengths(self.prior, alike, ALIKE))
-            self.alike = [chosen, replace(alike, strengths=ALIKE, keeps_strengths=True)]
         scores = np.array([fit.log_likelihood for fit in ranked])
         n_agreeing = np.count_nonzero(scores > scores.max() - SETTINGS.same_optimum)
         self.starts_agree = bool(n_agreeing >= SETTINGS.agreeing)
+        # Of many rows for each parameter, one optimum that all lead to is that of any strengths.
+        is_open = not self.starts_agree or is_crowded(self.sample, self.n_components)
+        is_compared = self.n_components > 1 and is_open and self._affords(2 * SETTINGS.run_passes)
+        if isinstance(self.prior, AdaptivePrior) and self.strengths is not None and is_compared:
+            prior = self.prior.of_strengths(ALIKE)
+            kmeans = from_kmeans(self.sample, self.n_components, prior, self.rng, SETTINGS.kept)
+            alike = self._race([Fit(kmeans, "kmeans")], prior)[0]
+            chosen = replace(alike, strengths=self._strengths(self.prior, alike, ALIKE))
+            self.alike = [chosen, replace(alike, strengths=ALIKE, keeps_strengths=True)]
         return ranked
 
     def _strengths(self, prior: AdaptivePrior, fit: Fit, first: Strengths | None = None) -> Strengths | None:
@@ -303,10 +382,28 @@ class SampleSearch:
 
     def finalists(self, ranked: list[Fit]) -> list[Fit]:
         """Return the best of the short runs, run to their optima."""
-        # The moments, which do not depend on chance, are always among them.
-        chosen = [fit for fit in ranked if fit.start == "moments"]
-        chosen += [fit for fit in ranked[: SETTINGS.kept] if fit.start != "moments"]
-        return best_first([*self.optima(chosen), *map(self._optimum, self.alike)])
+        # The moments, which do not depend on chance, are among them if the budget allows for them.
+        chosen = ranked[: SETTINGS.kept] + [fit for fit in ranked[SETTINGS.kept :] if fit.start == "moments"]
+        optima = self.optima(chosen)
+        return best_first([*optima, *(self._optimum(each) for each in self.alike)])
+
+    def _spend(self, n_passes: float) -> None:
+        """Take passes from the budget."""
+        self.n_passes_left -= n_passes
+        if self.report is not None:
+            self.report(self.cost)
+
+    def _affords(self, n_passes: float) -> bool:
+        """Return whether the budget of the search has this many passes left."""
+        return self.n_passes_left >= n_passes
+
+    def _race(self, starts: list[Fit], prior: Prior) -> list[Fit]:
+        """Return starts after short runs, the best first."""
+        self._spend(len(starts) * SETTINGS.short_steps)
+        ranked = race(self.sample, starts, prior)
+        if self.best is None or self.best.n_iter == SETTINGS.short_steps:
+            self.best = ranked[0]
+        return ranked
 
     def optima(self, candidates: list[Fit], most: int | None = None) -> list[Fit]:
         """Return the optima that candidates lead to, the best first; no more than `most` of them are run.
@@ -315,15 +412,20 @@ class SampleSearch:
         """
         optima: list[Fit] = []
         for start in candidates:
-            if len(optima) == most or self._is_visited(start):
+            is_afforded = not optima or self._affords(SETTINGS.run_passes)
+            if len(optima) == most or not is_afforded or self._is_visited(start):
                 continue
             optima.append(self._optimum(start))
-        return best_first(optima)
+        ranked = best_first(optima)
+        if ranked and (self.best is None or not ranked[0].score < self.best.score):
+            self.best = ranked[0]
+        return ranked
 
     def _optimum(self, start: Fit) -> Fit:
         """Return the optimum of a run, under the strengths of its start, or else those of the search."""
         prior = self.prior.of_strengths(start.strengths).of_strengths(self.strengths)
         fit = approach(self.sample, start, prior, SETTINGS.sample_passes, SETTINGS.sample_tolerance)
+        self._spend(fit.n_iter)
         self.visited += [untied_stats(self.sample, each.parameters).array for each in (start, fit)]
         return fit
 
@@ -340,32 +442,68 @@ class SampleSearch:
 
     def after_split_and_merge(self, finalists: list[Fit], n_rounds: int = SETTINGS.kept) -> list[Fit]:
         """Return the finalists and the optima that rounds of split and merge reach from the best of them."""
-        for _ in range(n_rounds):
+        for i in range(n_rounds):
             best = finalists[0]
+            if i and not self._affords(SETTINGS.run_passes):
+                break
             finalists = best_first([*finalists, *self.optima(self._split_and_merged(best), most=1)])
             if finalists[0] is best:
                 break
         return finalists
 
+    def after_exchanges(self, ranked: list[Fit]) -> list[Fit]:
+        """Return the short runs, or one better than all of them, by moving components of the best."""
+        while self._affords(SETTINGS.short_steps):
+            best = ranked[0]
+            proposed = self._proposed(best)
+            exchanged = exchanges(*proposed[1:])
+            if exchanged is None:
+                break
+            (start,) = self._starts_of([exchanged], best)
+            (fit,) = self._race([start], self.prior.of_strengths(best.strengths))
+            if not fit.score > best.score + SETTINGS.sample_tolerance:
+                break
+            ranked = [fit]
+        return ranked
+
+    def _proposed(
+        self, best: Fit
+    ) -> tuple[Problem, SufficientStats, list[Extension], Array, list[tuple[int, int]]]:
+        """Return complete rows, the statistics of a mixture, extensions of it, and the costs of mergers."""
+        completed = self.sample.imputed(best.parameters)
+        larger = extensions(completed, best.parameters, self.prior.of_strengths(best.strengths), self.rng)
+        costs = merging_costs(completed, best.parameters)
+        return completed, untied_stats(self.sample, best.parameters), larger, *costs
+
+    def _starts_of(self, arrays: list[Array], best: Fit) -> list[Fit]:
+        """Return starts of these statistics, which come from a candidate."""
+        prior = self.prior.of_strengths(best.strengths)
+        # The short runs that follow adapt the prior.
+        stats = SufficientStats(np.stack(arrays), self.sample.n_features)
+        starts = self.sample.m_step(stats, prior.conjugate)
+        name = best.start if best.start.endswith("+split") else f"{best.start}+split"
+        return [Fit(starts[i], name) for i in range(len(arrays))]
+
     def _split_and_merged(self, best: Fit) -> list[Fit]:
         """Return mixtures reached from a candidate by adding a component and then merging two."""
         # Under the strengths of the candidate, if there are any.
-        sample, strengths = self.sample, best.strengths
+        strengths, sample = best.strengths, self.sample
         prior = self.prior.of_strengths(strengths)
-        completed = sample.imputed(best.parameters)
-        name = best.start if best.start.endswith("+split") else f"{best.start}+split"
-        proposals = [Fit(each, name) for each in with_one_more(completed, best.parameters, self.rng)]
-        larger = run(sample, proposals, prior, Stop(SETTINGS.short_steps))
-        merged = []
-        for fit in sorted(larger, key=lambda fit: -fit.score)[: SETTINGS.kept]:
-            merged += [stats.array for stats in merged_pairs(completed, fit.parameters, SETTINGS.kept)]
-            merged += [stats.array for stats in dropped_stats(completed, fit.parameters, SETTINGS.kept)]
+        completed, stats, larger, costs, pairs = self._proposed(best)
+        if self.starts_agree and not (len(larger) and len(costs) and larger[0].gain > costs[0]):
+            return []
+        exchanged = exchanges(stats, larger, costs, pairs)
+        merged = [] if exchanged is None else [exchanged]
+        # The others replace one component each, after which all are near enough to move to.
+        n_tried = (self.n_passes_left - SETTINGS.run_passes) / SETTINGS.short_steps - len(merged)
+        for each in larger[: int(np.clip(n_tried / SETTINGS.kept, not merged, SETTINGS.kept))]:
+            parameters = sample.m_step(extended(stats, [each]), prior.conjugate)
+            merged += [stats.array for stats in merged_pairs(completed, parameters, SETTINGS.kept)]
+            merged += [stats.array for stats in dropped_stats(completed, parameters, SETTINGS.kept)]
         if not merged:  # all mergers cost more than numbers can say
             return []
-        # The short runs that follow adapt the prior.
-        starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
-        fits = [Fit(starts[i], name) for i in range(len(merged))]
-        return [replace(fit, strengths=strengths) for fit in race(sample, fits, prior)]
+        fits = self._starts_of(merged, best)
+        return [replace(fit, strengths=strengths) for fit in self._race(fits, prior)]
 
 
 def best_first(candidates: list[Fit]) -> list[Fit]:

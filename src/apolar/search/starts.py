@@ -101,9 +101,12 @@ def nearest_stats(data: Problem, seeds: IndexArray) -> SufficientStats:
     """Return the sufficient statistics of the rows nearest to each seed, without seeds that have no rows."""
     rows = data.imputed().standardised
     centres = rows[seeds]
+    halves = 0.5 * np.einsum("ij,ij->i", centres, centres)
+    step = max(1, SETTINGS.chunk_numbers // len(seeds))
     # Minus half the squared distance, up to a term of the row alone.
-    scores = centres @ rows.T - 0.5 * np.einsum("ij,ij->i", centres, centres)[:, None]
-    stats = data.imputed().hard_stats(scores.argmax(axis=0), len(seeds))
+    chunks = (rows[i : i + step] @ centres.T - halves for i in range(0, len(rows), step))
+    labels = np.concatenate([scores.argmax(axis=1) for scores in chunks])
+    stats = data.imputed().hard_stats(labels, len(seeds))
     return stats[stats.counts > 0]
 
 
@@ -115,7 +118,12 @@ def from_overseeding(
 
 
 def overseeded_mixtures(
-    data: Problem, n_components: int, prior: Prior | None, rng: np.random.Generator, n_runs: int
+    data: Problem,
+    n_components: int,
+    prior: Prior | None,
+    rng: np.random.Generator,
+    n_runs: int,
+    n_steps: int = SETTINGS.short_steps,
 ) -> list[WhitenedParameters]:
     """Return mixtures that start from four times as many k-means++ seeds as components, and are merged.
 
@@ -128,6 +136,8 @@ def overseeded_mixtures(
     rng : numpy.random.Generator
     n_runs : int
         The number of mixtures; they share the passes over the rows.
+    n_steps : int
+        Steps of EM before components are merged.
 
     Returns
     -------
@@ -142,7 +152,7 @@ def overseeded_mixtures(
     for family, n in _families_of_runs(data.family, n_runs):
         if n:
             run_data = data if family == data.family else data.replace(family=family)
-            merged += merged_runs(run_data, n_seeds, n_components, search_prior, rng, n)
+            merged += merged_runs(run_data, n_seeds, n_components, search_prior, rng, n, n_steps)
     mixtures = data.family.m_step(_stack_stats(merged), prior)
     return [mixtures[i] for i in range(n_runs)]
 
@@ -161,7 +171,13 @@ def _families_of_runs(family: Family, n_runs: int) -> list[tuple[Family, int]]:
 
 
 def merged_runs(
-    data: Problem, n_seeds: int, n_components: int, prior: Prior, rng: np.random.Generator, n_runs: int
+    data: Problem,
+    n_seeds: int,
+    n_components: int,
+    prior: Prior,
+    rng: np.random.Generator,
+    n_runs: int,
+    n_steps: int = SETTINGS.short_steps,
 ) -> list[SufficientStats]:
     """Return the statistics of short runs from many seeds, each merged to the components asked for."""
     family = data.family
@@ -172,7 +188,7 @@ def merged_runs(
     # The short runs that follow adapt the prior.
     starts = family.m_step(_stack_stats(merged_seeds), prior.conjugate)
     seeds = [Fit(starts[i], "overseed") for i in range(n_runs)]
-    runs = run(data, seeds, prior, Stop(SETTINGS.short_steps))
+    runs = run(data, seeds, prior, Stop(n_steps))
     merged = [merged_stats(data, each.parameters, n_components) for each in runs]
     return [resized_stats(data, stats, n_components) for stats in merged]
 

@@ -159,7 +159,7 @@ def select(
         n_threads_of(model) if n_jobs is None else effective_n_jobs(n_jobs),
         callback,
     )
-    by_family = {family(kind): kind for kind in kinds or default_kinds(rows.n_features)}
+    by_family = {family(kind): kind for kind in kinds or default_kinds(rows.n_features, rows.count()[0])}
     for fitted_family in by_family:
         check_memory(fitted_family, max(numbers), rows.n_features)
     tailed = [replace(kind, dof=dof) for dof in laws for kind in by_family]
@@ -199,15 +199,20 @@ def select(
     return Selection(best, tuple(table), criterion, said, models, note, clusters)
 
 
-def default_kinds(n_features: int) -> tuple[str, ...]:
-    """Return the families that are compared by default: all, as far as they differ and cost little."""
+def default_kinds(n_features: int, n_rows: int) -> tuple[str, ...]:
+    """Return the families that are compared by default: all, as far as they differ and cost little.
+
+    Of many columns, covariances with more parameters than the table has values are left out.
+    """
     if n_features == 1:
         return tuple(UNIVARIATE)
     every = dict.fromkeys(FAMILIES.values())
     return tuple(
         kind.name
         for kind in every
-        if n_features <= SETTINGS.max_columns or kind.is_axis_aligned or not kind.shared
+        if n_features <= SETTINGS.max_columns
+        or kind.is_axis_aligned
+        or (not kind.shared and kind.n_covariance_parameters(1, n_features) <= n_rows * n_features)
     )
 
 

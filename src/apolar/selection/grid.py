@@ -26,8 +26,8 @@ from apolar.mixture.prior import Prior
 from apolar.moments.covariance import is_constant
 from apolar.scores import CRITERIA, FitSummary
 from apolar.search.given import requested_candidates
-from apolar.search.merging import merged_pairs
-from apolar.search.proposals import with_one_more
+from apolar.search.merging import merged_pairs, untied_stats
+from apolar.search.proposals import extended, extensions
 from apolar.search.search import approach, is_better, one_component, portfolio, race
 from apolar.selection.shared_starts import FORMS, PLAIN_TREE, SharedStarts
 
@@ -141,7 +141,11 @@ class CandidateGrid:
     def __init__(self, task: Task, candidates: list[Candidate]) -> None:
         self.task, self.candidates = task, candidates
         self.is_searched = task.model.init_params == "auto" and not task.rows.is_wide
-        forms = FORMS if self.is_searched else dict.fromkeys(kind.untied.gaussian for kind, _ in candidates)
+        forms = dict.fromkeys(kind.untied.gaussian for kind, _ in candidates)
+        if self.is_searched:
+            # Whitened, no more rows than columns are all equally far apart.
+            can_whiten = task.rows.n_features < (task.rows.n_rows or task.rows.n_features)
+            forms = dict.fromkeys([*(form for form in FORMS if can_whiten or form.is_axis_aligned), *forms])
         self.on_all = {form: task.problem(form) for form in forms}
         self.problems = {form: self._sample(problem) for form, problem in self.on_all.items()}
         self.whole, self.first = (next(iter(known.values())) for known in (self.on_all, self.problems))
@@ -319,10 +323,11 @@ class CandidateGrid:
             evidence += problem.whitening.log_det * problem.weight
         if self.task.criterion == "loo":
             without = fit.score + problem.whitening.log_det * problem.weight
-        n_parameters, scale = self.n_parameters(candidate), self.scale
+        n_parameters = self.n_parameters(candidate)
+        weight = self.whole.weight
+        scale = weight / problem.weight
         # Each parameter that is fitted to fewer rows raises their likelihood by 1/2 on average.
         value = scale * optimum.log_likelihood - 0.5 * (scale - 1) * n_parameters
-        weight = self.whole.weight
         sums = certainty * scale, evidence * scale, without * scale
         return self._criterion(FitSummary(value, n_parameters, weight, *sums))
 
@@ -468,8 +473,10 @@ class CandidateGrid:
         smaller, larger = (alone.get(Candidate(kind, n)) for n in (k - 1, k + 1))
         if smaller is not None:
             completed = problem.imputed(smaller.fit.parameters)
-            grown = with_one_more(completed, smaller.fit.parameters, rng)
-            starts += [Fit(mixture, f"split of {k - 1}") for mixture in grown]
+            stats = untied_stats(problem, smaller.fit.parameters)
+            for each in extensions(completed, smaller.fit.parameters, Prior(), rng)[: SETTINGS.kept]:
+                grown = problem.m_step(extended(stats, [each]), Prior())
+                starts.append(Fit(grown, f"split of {k - 1}"))
         if larger is not None:
             completed = problem.imputed(larger.fit.parameters)
             merged = merged_pairs(completed, larger.fit.parameters, SETTINGS.kept)
@@ -502,23 +509,24 @@ class CandidateGrid:
     # --- all rows ---------------------------------------------------------------------------------
 
     def _continue_on_all_rows(self) -> None:
-        """Fit candidates to all rows that are not behind by more than chance on those of the search."""
+        """Fit candidates to more and more rows, as long as they are not behind by more than chance."""
         if self.whole.n_rows <= self.first.n_rows or not self.optima:
             return
-        best = min(self.values, key=lambda each: self.values[each])
-        densities, near = _densities(self.optima[best]), []
-        for each, optimum in self.optima.items():
-            gaps = densities - _densities(optimum)
-            error = 2 * self.scale * float(np.std(gaps)) * np.sqrt(len(gaps))
-            reach = max(SETTINGS.chance_errors * error, SETTINGS.final_reach)
-            if self.values[each] <= self.values[best] + reach:
-                near.append(each)
+        near, step = list(self.optima), 1
+        while self.whole.n_rows > SETTINGS.growth * step * self.first.n_rows:
+            step *= SETTINGS.growth
+        while True:
+            near = self._not_behind(near)
+            if step == 1:
+                break
+            rows = self.whole.rows.systematic_sample(step)
+            self._each(partial(self._continue, rows=rows), near, "fitting to more rows")
+            near = [each for each in near if each in self.optima]
+            step //= SETTINGS.growth
         n_done = itertools.count()
         self._report("fitting to all rows", next(n_done), len(near))
         for each, (problem, fit) in list(self.optima.items()):
-            on_all = self.on_all[problem.family.untied.gaussian].replace(family=problem.family)
-            if problem.is_rounded:
-                on_all = on_all.replace(measurement=problem.measurement)
+            on_all = self._on_all_rows(each.family, problem)
             if each in near:
                 fit = self._converged(on_all, fit, self._prior(on_all))
                 self._report("fitting to all rows", next(n_done), len(near))
@@ -531,6 +539,38 @@ class CandidateGrid:
                 del self.optima[each]
             else:
                 self.optima[each] = Optimum(on_all, fit)
+
+    def _on_all_rows(self, kind: Family, problem: Problem) -> Problem:
+        """Return all rows under a family, with the rounding errors of another problem."""
+        on_all = self.on_all[kind.untied.gaussian].replace(family=kind)
+        return on_all.replace(measurement=problem.measurement) if problem.is_rounded else on_all
+
+    def _not_behind(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Return the candidates, fitted to the same rows, that are not behind by more than chance."""
+        best = min(candidates, key=lambda each: self.values[each])
+        densities, near = _densities(self.optima[best]), []
+        scale = self.whole.weight / self.optima[best].problem.weight
+        for each in candidates:
+            gaps = densities - _densities(self.optima[each])
+            error = 2 * scale * float(np.std(gaps)) * np.sqrt(len(gaps))
+            reach = max(SETTINGS.chance_errors * error, SETTINGS.final_reach)
+            if self.values[each] <= self.values[best] + reach:
+                near.append(each)
+        return near
+
+    def _continue(self, candidate: Candidate, rows: Rows) -> None:
+        """Fit a candidate to more rows, from where it is."""
+        problem, fit = self.optima[candidate]
+        more = self._on_all_rows(candidate.family, problem).replace(rows=rows, threads=1)
+        # A few passes: it is near the optimum, or far behind.
+        stop = Stop(SETTINGS.short_steps, gain=SETTINGS.sample_tolerance)
+        (found,) = run(more, [fit], self._prior(more), stop)
+        found = _exact(more, replace(found, n_iter=fit.n_iter + found.n_iter))
+        if self._is_regular(more, found.parameters):
+            self._keep(candidate, Optimum(more, found))
+        else:
+            self.failed[candidate] = NO_MAXIMUM
+            del self.optima[candidate]
 
 
 def contains(larger: Family, smaller: Family) -> bool:

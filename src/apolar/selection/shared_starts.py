@@ -22,11 +22,11 @@ FORMS = (family("full"), family("diag"), family("spherical"))
 # Under "EII" this is Ward's method; mclust's default is "VII" after "svd".
 TREES = (
     (family("diag"), None, "EII"),
-    (family("full"), None, "EII"),
     (family("diag"), "svd", "EII"),
     (family("spherical"), None, "VII"),
     (family("diag"), None, "VII"),
     (family("diag"), "svd", "VII"),
+    (family("full"), None, "EII"),
 )
 # The tree of mclust's default, whose starts are also run without a prior.
 PLAIN_TREE = TREES.index((family("diag"), "svd", "VII"))
@@ -40,26 +40,26 @@ class SharedStarts:
     Parameters
     ----------
     problems : dict of Family to Problem
-        The rows, in memory, under each of `FORMS`.
+        The rows, in memory, under `FORMS`; under that of matrices if there are more rows than columns.
     seed : int
     """
 
     def __init__(self, problems: dict[Family, Problem], seed: int) -> None:
         self._seed = seed
         self._problems = {form: problem.imputed() for form, problem in problems.items()}
-        if self._problems[FORMS[0]].has_noise:
-            kept = without_low_density(self._problems[FORMS[0]])
+        if next(iter(self._problems.values())).has_noise:
+            kept = without_low_density(next(iter(self._problems.values())))
             self._problems = {
                 form: problem.replace(rows=kept.rows, noise=None, threads=1)
                 for form, problem in self._problems.items()
             }
-        first = self._problems[FORMS[0]]
+        first = next(iter(self._problems.values()))
         chosen = np.arange(first.n_rows)
         if first.n_rows > SETTINGS.tree_rows:
             chosen = np.random.default_rng(seed).choice(first.n_rows, SETTINGS.tree_rows, replace=False)
             chosen = np.union1d(chosen, first.far_rows)
         self._in_trees = {form: problem.taken(chosen) for form, problem in self._problems.items()}
-        self._trees = [self._tree(*each) for each in TREES]
+        self._trees = [self._tree(*each) for each in TREES if each[0] in self._in_trees]
         self._known: dict[tuple[Family, int], list[tuple[str, SufficientStats]]] = {}
 
     def _tree(self, form: Family, transform: str | None, criterion: str) -> MergeTree:
