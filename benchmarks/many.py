@@ -1,4 +1,4 @@
-"""Many components and many columns: time beside scikit-learn, and how many clusters are found."""
+"""Many components and many columns: time next to scikit-learn, and how many clusters are found."""
 
 import time
 import warnings

@@ -292,10 +292,10 @@ def test_a_wide_table_is_told_before_the_fit(tmp_path):
     result = run("fit", path, "-k", 2, "--no-report", "-o", tmp_path / "o")
     told = "covariances have up to 1,640 parameters, more than the table has values"
     assert f"40 columns: full {told}: covariances are diagonal" in result.output
-    assert "(diag covariances)" in result.output
+    assert "(diag covariances" in result.output
     result = run("fit", path, "-k", 2, "--covariance", "full", "--no-report", "-o", tmp_path / "o")
     assert f"40 columns: {told}, and the fit may take long." in result.output
-    assert "(full covariances)" in result.output
+    assert "(full covariances" in result.output
 
 
 # --- long tails ------------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ def test_a_write_that_fails_is_warned_of_once_and_the_fit_goes_on(path, monkeypa
         save(model, path, *state, **changed)
 
     monkeypatch.setattr(model_files, "save_model", fails)
-    with pytest.warns(UserWarning, match=f"fit.npz could not be written: {error}.*goes on") as caught:
+    with pytest.warns(UserWarning, match=f"fit.npz could not be written: {error}.*continues") as caught:
         model = mixture(checkpoint=path).fit(X)
     assert len(caught) == 1
     assert model.converged_

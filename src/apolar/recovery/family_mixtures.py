@@ -171,10 +171,12 @@ def moment_agreement(central: CentralMoments, mixture: MomentMixture) -> MomentF
     if order < 3 or central.frame is not None or not np.all(units > 0):
         return None
     kind, covariances = mixture.stored
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         matrices = kind.matrices(covariances, *mixture.means.shape) / units / units[:, None]
         means = (mixture.means - central.mean) / units
-    if not (np.all(np.isfinite(matrices)) and np.all(np.isfinite(means))):
+        # Sampling errors are products of two moments of twice the order.
+        highest = (np.abs(means).max() + np.sqrt(np.abs(matrices).max())) ** (4 * order)
+    if not np.isfinite(highest):
         return None
     scaled = MixtureParameters(mixture.weights, means, matrices)
     return MomentFit(observed_moments(central.divided(units), order), mixture.covariance_type, scaled)

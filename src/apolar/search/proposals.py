@@ -105,7 +105,9 @@ def _splits(
     return [Extension(end.score - before, k, untied_stats(rows, end.parameters).array) for end in ends]
 
 
-def extended(stats: SufficientStats, chosen: list[Extension], removed: Sequence[int] = ()) -> SufficientStats:
+def extend_mixture(
+    stats: SufficientStats, chosen: list[Extension], removed: Sequence[int] = ()
+) -> SufficientStats:
     """Return the statistics of a mixture with some components in place of others, or beside all."""
     array, n_rows = stats.array, stats.counts.sum()
     for each in chosen:
@@ -152,7 +154,7 @@ def exchanges(
         array[i] += array[j]
     removed = [j for _, j in merged]
     # Positions of what is split are still those of the mixture.
-    return extended(SufficientStats(array, stats.n_features), chosen, removed).array
+    return extend_mixture(SufficientStats(array, stats.n_features), chosen, removed).array
 
 
 def _starts_of_splits(rows: Problem, whole: WhitenedParameters) -> list[WhitenedParameters]:

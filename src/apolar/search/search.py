@@ -20,7 +20,7 @@ from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths
 from apolar.search.merging import is_crowded, merged_pairs, merging_costs, mixture_distances, untied_stats
 from apolar.search.moment_starts import from_moments
-from apolar.search.proposals import Extension, dropped_stats, exchanges, extended, extensions
+from apolar.search.proposals import Extension, dropped_stats, exchanges, extend_mixture, extensions
 from apolar.search.starts import from_kmeans, overseeded_mixtures
 
 __all__ = [
@@ -497,7 +497,7 @@ class SampleSearch:
         # The others replace one component each, after which all are near enough to move to.
         n_tried = (self.n_passes_left - SETTINGS.run_passes) / SETTINGS.short_steps - len(merged)
         for each in larger[: int(np.clip(n_tried / SETTINGS.kept, not merged, SETTINGS.kept))]:
-            parameters = sample.m_step(extended(stats, [each]), prior.conjugate)
+            parameters = sample.m_step(extend_mixture(stats, [each]), prior.conjugate)
             merged += [stats.array for stats in merged_pairs(completed, parameters, SETTINGS.kept)]
             merged += [stats.array for stats in dropped_stats(completed, parameters, SETTINGS.kept)]
         if not merged:  # all mergers cost more than numbers can say

@@ -27,7 +27,7 @@ from apolar.moments.covariance import is_constant
 from apolar.scores import CRITERIA, FitSummary
 from apolar.search.given import requested_candidates
 from apolar.search.merging import merged_pairs, untied_stats
-from apolar.search.proposals import extended, extensions
+from apolar.search.proposals import extend_mixture, extensions
 from apolar.search.search import approach, is_better, one_component, portfolio, race
 from apolar.selection.shared_starts import FORMS, PLAIN_TREE, SharedStarts
 
@@ -475,7 +475,7 @@ class CandidateGrid:
             completed = problem.imputed(smaller.fit.parameters)
             stats = untied_stats(problem, smaller.fit.parameters)
             for each in extensions(completed, smaller.fit.parameters, Prior(), rng)[: SETTINGS.kept]:
-                grown = problem.m_step(extended(stats, [each]), Prior())
+                grown = problem.m_step(extend_mixture(stats, [each]), Prior())
                 starts.append(Fit(grown, f"split of {k - 1}"))
         if larger is not None:
             completed = problem.imputed(larger.fit.parameters)

@@ -262,10 +262,10 @@ def _formats_by_suffix() -> dict[str, str]:
 
 def _recognise(name: str, suffix: str, head: bytes) -> str:
     """Return the name of the format of a file, by its ending or else by its first bytes."""
-    for magic, (what, remedy) in _FOREIGN.items():
-        if head.startswith(magic):
-            raise TableError(f"{name} is {what}, which cannot be read. {remedy}")
     by_suffix = _formats_by_suffix()
+    for magic, (what, remedy) in _FOREIGN.items():
+        if head.startswith(magic) and not any(magic in known.magic for known in FORMATS.values()):
+            raise TableError(f"{name} is {what}, which cannot be read. {remedy}")
     is_archive = head.startswith(b"PK\x03\x04")
     if is_archive and suffix not in ("", *by_suffix):
         raise TableError(f"{name} is an archive, which cannot be read. Extract the table from it.")
