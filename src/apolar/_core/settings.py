@@ -28,8 +28,8 @@ class Settings:
     split_rows: int = 2000
     tried_rows: int = 128
 
-    # The budget of a search: this number of runs of EM from one start on all rows, each of about this number of
-    # passes; or multiplications that take some tenths of a second.
+    # The budget of a search: this number of runs of EM from one start on all rows, each of about this number
+    # of passes; or multiplications that take some tenths of a second.
     search_runs: int = 2
     run_passes: int = 40
     free_work: float = 2e9

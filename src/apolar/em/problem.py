@@ -439,7 +439,7 @@ class Problem(RowSamples):
     def shares(self, parameters: WhitenedParameters) -> tuple[sparse.csr_array, Array]:
         """Return the responsibilities of a mixture for the rows, without small ones, and log-densities.
 
-        Of many components, few share a row.
+        With many components, few share a row.
 
         Parameters
         ----------

@@ -202,7 +202,7 @@ def select(
 def default_kinds(n_features: int, n_rows: int) -> tuple[str, ...]:
     """Return the families that are compared by default: all, as far as they differ and cost little.
 
-    Of many columns, covariances with more parameters than the table has values are left out.
+    With many columns, covariances with more parameters than the table has values are left out.
     """
     if n_features == 1:
         return tuple(UNIVARIATE)
