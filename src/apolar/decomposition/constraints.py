@@ -222,7 +222,7 @@ def polar_ascent(tensor: SymmetricTensor, frame: Array, method: str, *, max_iter
         moved = left @ right
         there = _frame_gradient(tensor, moved, unit)
         gained = there[2] - explained
-        # At rounding the sum says nothing, and the gradient is to be smaller.
+        # At rounding the sum says nothing, and the gradient must be smaller.
         if gained > TUNING.rounding or (gained > -TUNING.rounding and there[3] < size):
             frame, (values, gradient, explained, size) = moved, there
             shift *= 0.5

@@ -55,7 +55,7 @@ class DecompositionProblem:
     deadline : float
         By the monotonic clock: from then on no start is begun.
     exact_rank : int or None
-        A lower bound of the rank of a tensor with exact coefficients, which are no noise; None for others.
+        A lower bound of the rank of a tensor with exact coefficients, which hold no noise; None for others.
     """
 
     tensor: SymmetricTensor
@@ -76,7 +76,7 @@ class DecompositionProblem:
 
     @property
     def is_out_of_time(self) -> bool:
-        """Whether no more starts are to be begun."""
+        """Whether it is too late to begin another start."""
         return time.monotonic() >= self.deadline
 
 
@@ -143,7 +143,7 @@ def refine_in_field(problem: DecompositionProblem, terms: Terms) -> Terms:
 
 
 def is_better(terms: Terms, best: Terms) -> bool:
-    """Return whether terms are to be preferred to the best so far."""
+    """Return whether terms are better than the best so far."""
     # Stable terms win unless the diverging ones are clearly nearer to the tensor.
     margin = TUNING.promising * (int(best.is_diverging) - int(terms.is_diverging))
     return terms.residual < (1 + margin) * best.residual

@@ -83,7 +83,7 @@ def image_of_zeros(image: Array, dim: int, degree: int, rank: int) -> tuple[Arra
         Hankel matrix.
     dim, degree : int
     rank : int
-        The number of terms: at least so many zeros.
+        The number of terms, which have at least this number of zeros.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def image_of_zeros(image: Array, dim: int, degree: int, rank: int) -> tuple[Arra
         if longer.shape[1] == image.shape[1]:
             return longer, degree
         image = longer
-    raise np.linalg.LinAlgError("The forms do not have as many zeros.")
+    raise np.linalg.LinAlgError("The forms do not have enough zeros.")
 
 
 def prolongation(image: Array, dim: int, degree: int) -> Array:
@@ -222,7 +222,7 @@ def joint_eigenvalues(matrices: Array, rng: np.random.Generator, *, max_sweeps: 
     Raises
     ------
     numpy.linalg.LinAlgError
-        If no combination of the matrices is invertible, or the eigenvectors are no basis.
+        If no combination of the matrices is invertible, or the eigenvectors are not a basis.
     """
     first, second = np.tensordot(rng.standard_normal((2, len(matrices))), matrices, 1)
     vectors = np.linalg.eig(np.linalg.solve(first, second))[1]

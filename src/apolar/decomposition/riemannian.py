@@ -58,7 +58,7 @@ class ManifoldPoint:
         pulls = (self.inner ** (self.order - 1) * weights) @ self.vectors - self.contracted
         by_vector = self.order * weights[:, None] * pulls
         self.by_unit = _pack(by_vector) if self.is_complex else by_vector
-        # Of each sphere, an orthonormal basis of what is orthogonal to the unit vector.
+        # For each sphere, an orthonormal basis of what is orthogonal to the unit vector.
         across = np.linalg.qr(units[:, :, None], mode="complete")[0][:, :, 1:]
         self.tangents = block_diag(np.eye(len(units)), *across)
         by_weight = powers @ weights - values
@@ -119,7 +119,7 @@ class ManifoldPoint:
 
     @cached_property
     def downhill(self) -> Array | None:
-        """Newton's step; Gauss-Newton's where Newton's is no descent; None if neither is one."""
+        """Newton's step; Gauss-Newton's where Newton's does not descend; None if neither is one."""
         exact = _descent_step(self.hessian, self.gradient)
         if exact is not None:
             return exact

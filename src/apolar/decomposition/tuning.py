@@ -55,7 +55,7 @@ class Tuning:
     # --- work
     # A least-squares solution with the Jacobian.
     dense_work: float = 2e6
-    # Variables are put in other units if those that suit the coefficients differ by so many powers of two.
+    # Variables are put in other units if those that suit the coefficients differ by this power of two.
     unit_bits: int = 4
     # Coefficients for each variable that tell its unit.
     enough_coefficients: int = 20
@@ -105,7 +105,7 @@ class Tuning:
     relation_share: float = 0.7
     # The largest denominator of a coefficient of a form in floating point.
     max_denominator: int = 10**5
-    # Square factors of a radicand are looked for among so many primes.
+    # Square factors of a radicand are looked for among this number of primes.
     trial_primes: int = 1000
 
     # --- proofs

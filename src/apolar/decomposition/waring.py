@@ -68,7 +68,7 @@ class Waring(Printed):
     Attributes
     ----------
     weights : ndarray, shape (rank,)
-        Positive, but for real forms of even order, where they carry the sign.
+        Positive, except for real forms of even order, where they carry the sign.
     points : ndarray, shape (rank, dim)
         Of unit norm, real or complex, largest weight first. A point of a real
         form of even order has its largest entry positive.
@@ -143,7 +143,7 @@ class Waring(Printed):
 
     @property
     def message(self) -> str:
-        """What happened and what to do, in words."""
+        """What happened and what to do, as text."""
         text = self.status.value
         if self.status is Status.ILL_CONDITIONED:
             norm = self.to_tensor().norm()

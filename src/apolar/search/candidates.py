@@ -139,9 +139,9 @@ def _simpler(
 ) -> list[_Simpler]:
     """Return simpler problems, if starts are better found there.
 
-    Of many columns, starts are found in the leading directions of the rows: of the rows as they are, and
-    where the family has more than one unit, of standardised columns. Of fewer rows than columns, whitened
-    rows would say nothing, and starts are found among diagonal covariances.
+    If columns are many, starts are found in the leading directions of the rows: of the rows as they are, and
+    where the family has more than one unit, of standardised columns. Where rows are fewer than columns,
+    whitened rows would say nothing, and starts are found among diagonal covariances.
     """
     is_many = data.is_wide or (is_search and data.n_features > SETTINGS.max_columns)
     if is_many:
@@ -162,7 +162,7 @@ def _simpler(
         return simpler
     if data.family.is_axis_aligned or not _has_few_distinct_rows(data):
         return []
-    # Whitened, all rows are equally far apart but for their weights: any choice among them is chance.
+    # Whitened, all rows are equally far apart, apart from their weights: any choice among them is chance.
     reason = "with no more different rows than columns, any row is as far from the others as any"
     sample = data.subsample(SETTINGS.sample_rows, rng)
     remark = f"Starts were looked for among diagonal covariances: {reason}."

@@ -43,7 +43,7 @@ def from_assignment(
     n_components : int
     prior : Prior or None
     assignment : array_like, shape (n_rows,) or (n_rows, n_components)
-        Labels of any type, or responsibilities. Beside a noise component, rows of label -1 are noise, and the
+        Labels of any type, or responsibilities. With a noise component, rows of label -1 are noise, and the
         responsibilities of a row may add up to less than one.
     name : str
         How messages refer to the assignment.

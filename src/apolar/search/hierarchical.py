@@ -187,7 +187,7 @@ def _scaled_directions(X: Array) -> tuple[Array, Array]:
     centre = X.mean(axis=0)
     centred = X - centre
     deviations = np.sqrt(np.sum(centred**2, axis=0) / max(len(X) - 1, 1))
-    # A column that is constant but for rounding has no scale.
+    # A column that is constant up to rounding has no scale.
     varies = np.ptp(X, axis=0) > 8 * np.finfo(float).eps * np.abs(X).max(axis=0)
     varies &= deviations > 0
     scales = np.where(varies, 1 / np.where(varies, deviations, 1), 0)

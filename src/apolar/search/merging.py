@@ -54,7 +54,7 @@ class Densities:
         logits.max(axis=0, out=self.largest)
         self.parts[:] = self._relative(logits)
         self.parts.sum(axis=0, out=self.total)
-        # Of no component, in a mixture of density one.
+        # Rows of no component, in a mixture of density one.
         self.largest[self.is_added], self.total[self.is_added] = 20 * MAX_LOG_RATIO, 1.0
         self.parts[:, self.is_added] = 0.0
 
@@ -193,7 +193,7 @@ class MergeCosts:
     Attributes
     ----------
     table : ndarray, shape (n_components, n_components)
-        The cost of each pair; infinite but for first < second.
+        The cost of each pair; finite for first < second.
     """
 
     def __init__(self, data: Problem, parameters: WhitenedParameters) -> None:
@@ -245,7 +245,7 @@ def _merge_greedily(
     costs : ndarray, shape (n, n)
         Of pairs of first and second component, first < second; infinite elsewhere.
     n_components : int
-        How many are to be left.
+        The number that remains.
     costs_of : callable
         Takes the positions of two components of which the second has been added to the first, and those of
         others. Returns the costs of merging the first with each of these.

@@ -22,7 +22,7 @@ from apolar.search.merging import OwnedRows, added_gains, untied_stats
 
 @dataclass(frozen=True, eq=False)
 class Extension:
-    """A mixture with one component more: some in place of one, or one beside all.
+    """A mixture with one component more: some in place of one, or one in addition.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ def _splits(
 def extend_mixture(
     stats: SufficientStats, chosen: list[Extension], removed: Sequence[int] = ()
 ) -> SufficientStats:
-    """Return the statistics of a mixture with some components in place of others, or beside all."""
+    """Return the statistics of a mixture with some components in place of others, or in addition."""
     array, n_rows = stats.array, stats.counts.sum()
     for each in chosen:
         if each.replaced is None:
@@ -260,7 +260,7 @@ def _skewed_split(
 ) -> WhitenedParameters | None:
     """Return the mixture with component k split in two along the direction of its skewness.
 
-    A small cluster beside a larger one hardly changes the covariance of their union, and the principal axis
+    A small cluster next to a larger one hardly changes the covariance of their union, and the principal axis
     passes it by. The third moments do not: for two clusters of the same covariance they are those of one
     direction, that from one to the other. None of many columns, where there is no skewness, and where moments
     of rows that are far away overflow.
@@ -321,7 +321,7 @@ def _component_near(
 
 
 def _grown(data: Problem, added: WhitenedParameters, terms: PriorTerms, density: Array) -> Extension:
-    """Return an added component after steps of EM beside the mixture as it is."""
+    """Return an added component after steps of EM next to the mixture as it is."""
     family, n = data.family, len(density)
     prior = _PriorOfParts(known=_terms_of(family, terms, 0))
     weights = data.row_weights()
@@ -383,7 +383,7 @@ def dropped_stats(data: Problem, parameters: WhitenedParameters, n_dropped: int)
         return []
     stats = untied_stats(data, parameters)
     log_dets = family.log_det(family.per_component(parameters.covariances), n_features)
-    # The mean log-density of the rows of a component, beside that of the noise.
+    # The mean log-density of the rows of a component, and that of the noise.
     own = np.log(np.maximum(parameters.weights, MIN_WEIGHT)) - 0.5 * (n_features * (LOG_2PI + 1) + log_dets)
     of_row = -data.noise.log_volume - data.whitening.log_det
     noise = np.log(noise_weights(parameters.weights) + parameters.weights) + of_row

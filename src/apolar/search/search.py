@@ -173,7 +173,7 @@ def one_component(problem: Problem, prior: Prior) -> WhitenedParameters:
 
 
 def beside_noise(starts: list[Fit], share: float) -> list[Fit]:
-    """Return starts on rows without noise as ones beside noise of a share."""
+    """Return starts on rows without noise as ones with noise of a share."""
     return [
         replace(start, parameters=with_noise_share(start.parameters, share), is_from_all_rows=False)
         for start in starts
@@ -284,7 +284,7 @@ class SampleSearch:
         if self.n_components > 1 and not self.starts_agree:
             ranked = self.after_exchanges(ranked)
         finalists = self.finalists(ranked)
-        # Beside noise all starts may have left the same cluster to it.
+        # With noise, all starts may have left the same cluster to it.
         if self.data.has_noise or not (self.n_components == 1 or self.starts_agree):
             finalists = self.after_split_and_merge(finalists)
         if self.is_on_sample and self.n_components > 1:
@@ -315,7 +315,7 @@ class SampleSearch:
     def starts(self) -> tuple[list[Fit], tuple[str, ...]]:
         """Return the starts of the search, and those that were skipped, with the reason.
 
-        Beside noise, they are those of the rows of higher density.
+        With noise, they are those of the rows of higher density.
         """
         if not self.data.has_noise:
             return self._starts_on(self.sample, self.data)
@@ -359,7 +359,7 @@ class SampleSearch:
         scores = np.array([fit.log_likelihood for fit in ranked])
         n_agreeing = np.count_nonzero(scores > scores.max() - SETTINGS.same_optimum)
         self.starts_agree = bool(n_agreeing >= SETTINGS.agreeing)
-        # Of many rows for each parameter, one optimum that all lead to is that of any strengths.
+        # With many rows for each parameter, one optimum that all lead to is that of any strengths.
         is_open = not self.starts_agree or is_crowded(self.sample, self.n_components)
         is_compared = self.n_components > 1 and is_open and self._affords(2 * SETTINGS.run_passes)
         if isinstance(self.prior, AdaptivePrior) and self.strengths is not None and is_compared:
@@ -436,7 +436,7 @@ class SampleSearch:
             return False
         visited = SufficientStats(np.stack(self.visited), stats.n_features)
         distances = mixture_distances(self.sample.family.untied, stats, visited)
-        # Beside noise, components at the same places may hold a cluster, or leave it to the noise.
+        # With noise, components at the same places may hold a cluster, or leave it to the noise.
         distances = distances + np.abs(visited.counts.sum(axis=-1) - stats.counts.sum())
         return bool(np.any(distances < SETTINGS.same_optimum))
 

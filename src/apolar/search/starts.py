@@ -160,7 +160,7 @@ def overseeded_mixtures(
 def _families_of_runs(family: Family, n_runs: int) -> list[tuple[Family, int]]:
     """Return the families under which runs are made, and the number of runs of each.
 
-    Of several runs for a family with shared parameters, half are without sharing: where clusters differ in
+    For several runs of a family with shared parameters, half are without sharing: where clusters differ in
     shape, a common shape would spread each of them over several components. If only a part of the
     covariances is shared, one run shares all of them: its optimum is one of a family that this one contains.
     """

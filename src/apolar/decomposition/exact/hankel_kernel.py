@@ -34,11 +34,11 @@ class KernelProof:
     Attributes
     ----------
     rank_bound : int
-        The form is no sum of fewer powers.
+        The form is not a sum of fewer powers.
     by : str
         Why, or why no more is known.
     exact : ExactWaring or None
-        The only sum of so many powers, or fewer, that is the form.
+        The only sum of at most this number of powers that is the form.
     """
 
     rank_bound: int

@@ -51,7 +51,7 @@ class Certificate:
     ----------
     n_terms : int
     unique : bool or None
-        Whether these are the only terms, as many or fewer, with exactly this
+        Whether no other terms, of the same number or fewer, have exactly this
         sum. False if there are infinitely many others; None if not decided.
     unique_by : str
         The theorem that decides it.
@@ -66,8 +66,8 @@ class Certificate:
     nearby_by : str
         What decides it.
     margin : float or None
-        All tensors, real ones if it is real, within this distance of the given one that are sums of so
-        many powers have terms with points within `radius` of these: the tensor
+        All tensors, real ones if it is real, within this distance of the given one that are sums of
+        this number of powers have terms with points within `radius` of these: the tensor
         before it was rounded, or before noise of that size. None if not proved.
     radius : float or None
     rank_lower_bound : int
@@ -106,12 +106,12 @@ class Certificate:
 
     @property
     def message(self) -> str:
-        """What is proved and what is not, in words."""
+        """What is proved and what is not, as text."""
         return " ".join([self._unique_words(), self._nearby_words(), self._rank_words()])
 
     def _unique_words(self) -> str:
         if self.unique:
-            return f"No other terms, as many or fewer, have the same sum ({self.unique_by})."
+            return f"No other sum of at most {self.n_terms} powers is the same ({self.unique_by})."
         if self.unique is False:
             return f"Infinitely many others have the same sum ({self.unique_by})."
         words = "Others may have the same sum"
@@ -183,7 +183,7 @@ class TensorAndTerms:
         self.size, self.residual = norm(roots * self.coefficients), norm(roots * rest)
 
     def in_balls(self) -> tuple[Any, Any, Any]:
-        """Return the coefficients, the weights, and what the sum of the terms lacks, with so many bits."""
+        """Return the coefficients, the weights, and what the sum of the terms lacks, at the working precision."""
         unit = flint.arb(2) ** -binary_exponent(self.tensor.coefficients)
         coefficients, weights = to_balls(self.exact) * unit, to_balls(self.weights) * unit
         powers = monomial_values(to_balls(self.points), self.tensor.order)
@@ -197,7 +197,7 @@ class TensorAndTerms:
             return None
 
     def is_sum(self) -> bool:
-        """Return whether the terms are proved to sum to the tensor: without rounding, with so many bits."""
+        """Return whether the terms are proved to sum to the tensor: without rounding, at the working precision."""
         if self.residual > TUNING.min_margin * self.size:
             return False
         with flint.ctx.workprec(MAX_BITS):
@@ -229,7 +229,7 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
     except ImportError as error:
         return replace(proved, nearby_by=f"not decided: {error}", lower_bound_by=f"not decided: {error}")
     is_too_large = max(len(points), 1) * n_monomials(dim, order) > TUNING.ball_products
-    # What is proved of the terms that are not zero is not about so many terms.
+    # What is proved of the terms that are not zero is not about this number of terms.
     if is_too_large or not (np.all(weights) and np.all(np.any(points, axis=1))):
         reason = "the tensor is too large" if is_too_large else "a term is zero"
         return replace(proved, nearby_by=reason, lower_bound_by=reason)
@@ -362,7 +362,7 @@ def _by_refined_terms(terms: TensorAndTerms, proved: Certificate) -> Certificate
 def _by_rank(
     terms: TensorAndTerms, matrices: list[Flattening], recognised_by: Flattening | None
 ) -> tuple[bool | None, str]:
-    """Return whether a tensor is a sum of so many powers, as far as flattenings tell, and why."""
+    """Return whether a tensor is a sum of this number of powers, as far as flattenings tell, and why."""
     n_terms = len(terms.weights)
     if terms.tensor.is_complex:
         coefficients = modular.residues(terms.tensor.coefficients)

@@ -91,7 +91,7 @@ def koszul_flattening(dim: int, order: int, exterior_degree: int) -> Flattening:
 
     The map of S^k (x) Lambda^a to S^k (x) Lambda^(a + 1) that contracts the
     tensor with the first factor, and multiplies what is left of the tensor
-    into the second. Of a power of a linear form it has rank binom(dim - 1, a).
+    into the second. For a power of a linear form its rank is binom(dim - 1, a).
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def koszul_image(tensor: SymmetricTensor, exterior_degree: int) -> tuple[Array, 
 
 
 def flattenings(dim: int, order: int, max_work: float) -> list[Flattening]:
-    """Return the Hankel matrices of all row degrees, and the Koszul flattening, but for those too large.
+    """Return the Hankel matrices of all row degrees, and the Koszul flattening, except those too large.
 
     Parameters
     ----------

@@ -5,14 +5,14 @@ With F(h) = sum_i w_i ((v_i + h_i) . x)^d, its derivative J at zero, and L a bou
 
 - if J has a right inverse B, then y -> y - (F(B y) - T) maps a small ball to itself, and has a fixed point
   there (Brouwer): exact terms of T. Where the unknowns are fewer than the coefficients, the equations are
-  projected to as many, Q^* F = Q^* T with Q a basis of the columns of J;
+  projected to the same number, Q^* F = Q^* T with Q a basis of the columns of J;
 - if J has a left inverse, then |J h| <= L |h|^2 / 2 keeps other terms with the same sum at a distance.
 
 B and Q are computed in floating point. What they are is then known in balls, whose radii hold all rounding: a
 comparison of balls is true only if it is true of all numbers in them.
 
-**All sums of so many powers near a tensor have terms near those found.** Where terms have fewer coordinates
-than the tensor has coefficients, few tensors near by are sums of so many powers. Such sums have flattenings
+**All sums of n powers near a tensor have terms near the n found.** Where terms have fewer coordinates
+than the tensor has coefficients, few tensors near by are sums of n powers. Such sums have flattenings
 of low rank, and the other way round, if the differential of the flattening on its kernels has its largest
 rank [iarrobino1999, landsberg2013]. In numbers: split the flattening, in nearly orthonormal bases of its
 singular vectors, in blocks A, of the size of its rank, B, C, and D on the kernels. If it has that rank then
@@ -187,7 +187,7 @@ def near_all_sums(
     displacement: Displacement,
     distances: tuple[Any, Any],
 ) -> bool:
-    """Return whether all sums of so many powers near a tensor are proved to have terms near those found.
+    """Return whether all sums of n powers near a tensor are proved to have terms near the n found.
 
     Parameters
     ----------

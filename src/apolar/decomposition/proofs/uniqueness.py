@@ -39,7 +39,7 @@ TWO_DECOMPOSITIONS = {(3, 6, 9), (4, 4, 8), (6, 3, 9)}
 
 
 def uniqueness(weights: Array, points: Array, order: int) -> tuple[bool | None, str]:
-    """Return whether other terms, as many or fewer, have the same sum over the complex numbers, and why.
+    """Return whether other terms, of this number or fewer, have the same complex sum, and why.
 
     The weights and points are taken as the exact numbers that they are.
 
@@ -54,7 +54,7 @@ def uniqueness(weights: Array, points: Array, order: int) -> tuple[bool | None, 
     unique : bool or None
         None where no theorem at hand decides.
     by : str
-        The theorem, in words.
+        The theorem, as text.
     """
     rank = len(points)
     if rank == 0:
@@ -83,7 +83,7 @@ def uniqueness(weights: Array, points: Array, order: int) -> tuple[bool | None, 
 
 
 def _family(points: Array, order: int) -> str | None:
-    """Return why any decomposition into so many terms is one of infinitely many, or None if it need not be.
+    """Return why any decomposition into this number of terms is one of infinitely many, or None if it need not be.
 
     All components of the solutions of n equations in more than n unknowns have positive dimension, and so
     have all fibres of a map onto a set of fewer dimensions [alexander1995].
@@ -130,7 +130,7 @@ class PowerRanks:
         return np.inf
 
     def kruskal(self, degree: int) -> int:
-        """Return a lower bound of the Kruskal rank: any so many powers of the degree are independent.
+        """Return a lower bound of the Kruskal rank: any such number of powers is independent.
 
         Computed from minors where these are few. Otherwise the Kruskal rank of v_i^(a + b) is at least the
         sum of those of v_i^a and v_i^b less one, up to the number of points [sidiropoulos2000].
@@ -155,7 +155,7 @@ def kruskal_criterion(ranks: PowerRanks, order: int) -> str | None:
     """Return how Kruskal's theorem proves that terms are the only ones, or None if it does not.
 
     The tensor of order a + b + c, reshaped to three factors v^a, v^b, v^c, has
-    no other decomposition into as many terms or fewer if the Kruskal ranks of
+    no other decomposition of at most this length if the Kruskal ranks of
     these factors sum to at least twice their number plus two [kruskal1977,
     chiantini2017effective].
 
@@ -230,7 +230,7 @@ def _finitely_many_zeros(forms: IndexArray, dim: int, degree: int, rng: np.rando
 
     They are then a complete intersection, whose zeros impose independent
     conditions on forms of degree (dim - 1) (degree - 1) and above. They have
-    finitely many if none is on a hyperplane; and dim - 1 forms in as many
+    finitely many if none is on a hyperplane; and dim - 1 forms in dim - 1
     variables have no common zero if their multiples are all forms of degree
     (dim - 1) (degree - 1) + 1 [macaulay1916].
     """
