@@ -183,7 +183,7 @@ class TensorAndTerms:
         self.size, self.residual = norm(roots * self.coefficients), norm(roots * rest)
 
     def in_balls(self) -> tuple[Any, Any, Any]:
-        """Return the coefficients, the weights, and what the sum of the terms lacks, at the working precision."""
+        """Return the coefficients, the weights, and what the sum of the terms lacks, as balls."""
         unit = flint.arb(2) ** -binary_exponent(self.tensor.coefficients)
         coefficients, weights = to_balls(self.exact) * unit, to_balls(self.weights) * unit
         powers = monomial_values(to_balls(self.points), self.tensor.order)
@@ -197,7 +197,7 @@ class TensorAndTerms:
             return None
 
     def is_sum(self) -> bool:
-        """Return whether the terms are proved to sum to the tensor: without rounding, at the working precision."""
+        """Return whether the terms are proved to sum to the tensor."""
         if self.residual > TUNING.min_margin * self.size:
             return False
         with flint.ctx.workprec(MAX_BITS):

@@ -83,7 +83,7 @@ def uniqueness(weights: Array, points: Array, order: int) -> tuple[bool | None, 
 
 
 def _family(points: Array, order: int) -> str | None:
-    """Return why any decomposition into this number of terms is one of infinitely many, or None if it need not be.
+    """Return why decompositions into this number of terms are infinitely many, or None if not known.
 
     All components of the solutions of n equations in more than n unknowns have positive dimension, and so
     have all fibres of a map onto a set of fewer dimensions [alexander1995].
