@@ -13,6 +13,7 @@ __all__ = [
     "ApolarWarning",
     "BayesianGaussianMixture",
     "GaussianMixture",
+    "LongTailsWarning",
     "Mclust",
     "MixtureClassifier",
     "MixtureImputer",
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from apolar.data.device import on_device
     from apolar.decomposition import Status, Waring, decompose, gad, interpolation_degree, refine
     from apolar.estimator import BayesianGaussianMixture, GaussianMixture, MixtureImputer, StudentMixture
-    from apolar.exceptions import ApolarWarning
+    from apolar.exceptions import ApolarWarning, LongTailsWarning
     from apolar.mixture import MixtureStatus, Prior, SphericalMixture
     from apolar.moments import Moments, MomentSketch, n_components_from_spectrum, spherical_moments
     from apolar.recovery import MomentMixture, mixture_from_moments, recover, select_from_moments
@@ -81,7 +82,7 @@ _HOMES = {
     "apolar.moments": ("MomentSketch", "Moments", "n_components_from_spectrum", "spherical_moments"),
     "apolar.recovery": ("MomentMixture", "mixture_from_moments", "recover", "select_from_moments"),
     "apolar.estimator": ("BayesianGaussianMixture", "GaussianMixture", "MixtureImputer", "StudentMixture"),
-    "apolar.exceptions": ("ApolarWarning",),
+    "apolar.exceptions": ("ApolarWarning", "LongTailsWarning"),
     "apolar.selection": ("Selection", "select"),
     "apolar.selection.mclust": ("Mclust", "mclustBootstrapLRT"),
     "apolar.classification": ("MixtureClassifier",),
