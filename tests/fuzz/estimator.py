@@ -73,6 +73,17 @@ def run_tails(rng):
     return run_on(rng, kind, X, apolar.StudentMixture, **settings)
 
 
+def run_noise(rng):
+    """Fit Gaussian noise, often of fewer rows than columns, by any family of any components; return what was tried."""
+    n, m = int(rng.choice([1, 2, 3, 4, 6, 9, 20, 60, 200])), int(rng.choice([1, 2, 4, 8, 20, 40, 80]))
+    kind, X = "noise", rng.standard_normal((n, m))
+    if rng.random() < 0.2:
+        kind, X = incomplete(rng, kind, X)
+    codes = (*FAMILIES, *UNIVARIATE) if m == 1 else FAMILIES
+    law = apolar.StudentMixture if rng.random() < 0.3 else apolar.GaussianMixture
+    return run_on(rng, kind, X, law, covariance_type=str(rng.choice(codes)), noise=bool(rng.random() < 0.2))
+
+
 def run_on(rng, kind, X, law=apolar.GaussianMixture, **settings):
     """Fit a table of some kind; return what was tried."""
     weighted, sample_weight = weights(rng, len(X))

@@ -8,7 +8,9 @@ which operations are changed: the same for the same source.
 import argparse
 import os
 import random
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -43,21 +45,26 @@ GROUPS = {
 }
 # The checks of arguments have tests of their own kind; the others are for one kind of processor each.
 LEFT_OUT = ("module.c", "kernels.h", "avx2.c", "avx512.c", "baseline.c")
-# A test that hangs has noticed: times the seconds that all tests take, and a few more.
-PATIENCE, LEAST_SECONDS = 3, 30
+# A test that hangs has noticed: times the seconds of the processor that all tests take, and a few more. One that
+# waits without computing is ended after so many times as long.
+PATIENCE, LEAST_SECONDS, IDLE = 3, 30, 20
 
 
 def build(folder):
-    """Compile the kernels of a copy of the sources into it; return whether that went well."""
+    """Compile what has changed in the kernels of a copy of the sources; return whether that went well."""
     constants = (ROOT / "src/apolar/_core/constants.py").read_text()
     defined = [f"-D{line.replace(' = ', '=')}" for line in constants.splitlines() if line[:1].isupper()]
     flags = ["-fPIC", "-std=gnu11", "-O1", "-ffp-contract=fast", "-DPy_LIMITED_API=0x030B0000", *defined]
     compiler = [os.environ.get("CC", "cc"), *flags, f"-I{sysconfig.get_path('include')}"]
     objects = folder / "objects"
     objects.mkdir(exist_ok=True)
+    headers = max(header.stat().st_mtime_ns for header in (folder / "kernels").glob("*.h"))
 
     def compile_one(source):
         target = objects / f"{source.stem}.o"
+        if target.exists() and target.stat().st_mtime_ns > max(headers, source.stat().st_mtime_ns):
+            return True
+        target.unlink(missing_ok=True)
         command = [*compiler, "-c", str(source), "-o", str(target)]
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
@@ -70,7 +77,10 @@ def build(folder):
 
 
 def passes(folder, tests, seconds):
-    """Return whether the tests pass with a copy of the sources; not if they take longer."""
+    """Return whether the tests pass with a copy of the sources, and the seconds of the processor they took.
+
+    Tests that take longer than they may do not pass.
+    """
     environment = os.environ | {
         "PYTHONPATH": str(folder),
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -90,6 +100,7 @@ def passes(folder, tests, seconds):
         "-p",
         "no:cacheprovider",
     ]
+    before = os.times()
     process = subprocess.Popen(
         [*command, *tests.split()],
         cwd=ROOT,
@@ -97,13 +108,15 @@ def passes(folder, tests, seconds):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds))),
     )
     try:
-        return process.wait(timeout=seconds) == 0
+        passed = process.wait(timeout=IDLE * seconds) == 0
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, 9)
-        process.wait()
-        return False
+        os.killpg(process.pid, signal.SIGKILL)
+        passed = process.wait() == 0
+    after = os.times()
+    return passed, after.children_user + after.children_system - before.children_user - before.children_system
 
 
 def copy_sources(folder):
@@ -135,7 +148,7 @@ def survives(folder, path, mutation, tests, seconds):
     try:
         # The next mutant of a kernel is built without this one.
         is_built = path.parts[0] != "kernels" or build(folder)
-        return passes(folder, tests, seconds) if is_built else None
+        return passes(folder, tests, seconds)[0] if is_built else None
     finally:
         (folder / path).write_text(source)
 
@@ -155,10 +168,10 @@ def main():
     end, score = time.monotonic() + 60 * options.minutes, []
     for name in groups:
         pattern, tests = GROUPS[name]
-        started = time.monotonic()
-        if not passes(BUILT, tests, 600):
+        passed, seconds = passes(BUILT, tests, 600)
+        if not passed:
             sys.exit(f"The tests of the {name} fail without any mutation.")
-        seconds = LEAST_SECONDS + PATIENCE * (time.monotonic() - started)
+        seconds = LEAST_SECONDS + PATIENCE * seconds
         n_killed = n_tried = 0
         for path, mutation in draw(pattern, -(-options.mutants // len(groups)), options.seed):
             if time.monotonic() > end:
