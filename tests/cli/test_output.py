@@ -109,6 +109,7 @@ HOSTILE = {
     "+1+1": "'+1+1",
     "-2+3": "'-2+3",
     "\tcmd": "'\tcmd",
+    "\n=1+1": "'\n=1+1",
     "\x1b[31mred": r"\x1b[31mred",
     "=\x07": r"'=\x07",
     # What is no formula stays as it is.
@@ -124,7 +125,7 @@ def fit_hostile(folder, kind):
     """Fit a table with hostile cells, whose last row is an outlier; return the folder of the results."""
     rng = np.random.default_rng(0)
     cells = list(HOSTILE) * 5
-    X = rng.standard_normal((60, 2))
+    X = rng.standard_normal((len(cells), 2))
     X[-1] = 60
     columns = {"=1+1": X[:, 0], "@b": X[:, 1], "\x1b[1mc": cells}
     frame = pl.DataFrame(columns)

@@ -16,7 +16,10 @@ def run(rng):
     if rng.random() < 0.3:
         kind, X = incomplete(rng, kind, X)
     weighted, sample_weight = weights(rng, len(X))
-    chosen = parameters(rng) | {"covariance_type": str(rng.choice(FAMILIES)), "noise": bool(rng.random() < 0.2)}
+    chosen = parameters(rng) | {
+        "covariance_type": str(rng.choice(FAMILIES)),
+        "noise": bool(rng.random() < 0.2),
+    }
     chosen["n_components"] = min(chosen["n_components"], 5)
     law = apolar.StudentMixture if rng.random() < 0.3 else apolar.GaussianMixture
     names = [name for name in KNOWN if rng.random() < 0.5]
@@ -37,7 +40,9 @@ def run(rng):
     for name, values in known.get("fixed", {}).items():
         kept = np.asarray(getattr(model, f"{name}_"), dtype=float)
         size = np.nanmax(np.abs(X), initial=1.0 if name == "weights" else 0.0)
-        np.testing.assert_allclose(np.where(np.isnan(values), values, kept), values, rtol=1e-5, atol=1e-9 * size)
+        np.testing.assert_allclose(
+            np.where(np.isnan(values), values, kept), values, rtol=1e-5, atol=1e-9 * size
+        )
     is_scored = np.ones(len(X), dtype=bool) if model.noise_box_ is None else np.isfinite(X).all(axis=1)
     assert np.all(np.isfinite(model.score_samples(X[is_scored]))), "a log-density is not finite"
     assert np.all(np.isfinite(model.impute(X[is_scored]))), "an imputed value is not finite"

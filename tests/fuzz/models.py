@@ -1,4 +1,4 @@
-"""Hostile tables for what is built on mixtures: classes, missing values, variational fits, selection, moments."""
+"""Hostile tables for what is built on mixtures: classes, imputation, variational fits, selection, moments."""
 
 import warnings
 
@@ -44,7 +44,7 @@ def _imputer(rng, X, family, sample_weight):  # noqa: ARG001 - all models are ca
     assert np.all(np.isfinite(whole)), "an imputed value is not finite"
 
 
-def _bayesian(rng, X, family, sample_weight):  # noqa: ARG001
+def _bayesian(rng, X, family, sample_weight):
     family = str(rng.choice(["full", "tied", "diag", "spherical"]))
     kind = str(rng.choice(["dirichlet_process", "dirichlet_distribution"]))
     model = apolar.BayesianGaussianMixture(
@@ -100,9 +100,9 @@ QUESTIONS = {
     "combination": lambda model, X: model.combine(X),
     "overlapping": lambda model, X: model.combine(X, by="overlap"),
     "left out": lambda model, X: model.loo_samples(X),
-    "directions": lambda model, X: model.discriminating_directions(),  # noqa: ARG005
+    "directions": lambda model, X: model.discriminating_directions(),
     "summary": lambda model, X: str(model.summary(X)),
     "text": lambda model, X: type(model).from_json(model.to_json()).score_samples(X),
-    "query": lambda model, X: model.to_sql(),  # noqa: ARG005
+    "query": lambda model, X: model.to_sql(),
     "one column": lambda model, X: model.regress(0, X[:, :1]),
 }

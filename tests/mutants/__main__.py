@@ -45,8 +45,8 @@ GROUPS = {
 }
 # The checks of arguments have tests of their own kind; the others are for one kind of processor each.
 LEFT_OUT = ("module.c", "kernels.h", "avx2.c", "avx512.c", "baseline.c")
-# A test that hangs has noticed: times the seconds of the processor that all tests take, and a few more. One that
-# waits without computing is ended after so many times as long.
+# A test that hangs has noticed: times the seconds of the processor that all tests take, and a few more. One
+# that waits without computing is ended after this many times as long.
 PATIENCE, LEAST_SECONDS, IDLE = 3, 30, 20
 
 

@@ -21,7 +21,7 @@ from apolar.search.merging import (
     mixture_distances,
     untied_stats,
 )
-from apolar.search.proposals import dropped_stats, exchanges, extended, extensions
+from apolar.search.proposals import dropped_stats, exchanges, extend_mixture, extensions
 from apolar.search.starts import (
     STARTS,
     best_of_short_runs,
@@ -42,7 +42,7 @@ def with_one_more(rows, parameters, rng):
     """Return the mixtures of one component more that are proposed from one."""
     stats = untied_stats(rows, parameters)
     found = extensions(rows, parameters, Prior(), rng)
-    return [rows.family.m_step(extended(stats, [each]), Prior()) for each in found]
+    return [rows.family.m_step(extend_mixture(stats, [each]), Prior()) for each in found]
 
 
 @pytest.mark.parametrize("start", STARTS)

@@ -28,7 +28,7 @@ WRITTEN = "apolar.written"
 # Decimals of a probability in a file.
 DECIMALS = 6
 # A spreadsheet takes text that begins so for a formula, but numbers and single signs.
-_FORMULA = r"\A[=+\-@\t\r＝＋－＠]"  # noqa: RUF001
+_FORMULA = r"\A[=+\-@\t\r\n＝＋－＠]"  # noqa: RUF001
 _NO_FORMULA = re.compile(r"[+-]?(\d[\d., ]*|\.\d+|inf(inity)?|nan)?(e[+-]?\d+)?%?", re.IGNORECASE)
 # What steers a terminal, but line ends and tabs.
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
