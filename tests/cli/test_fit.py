@@ -328,14 +328,24 @@ def test_clusters_of_several_components_are_told_and_written(tmp_path):
     said = succeed(
         "fit", table, "-k", "auto", "--covariance", "diag", "-o", tmp_path / "out", "--resamples", 2
     )
-    assert re.search(r"2 clusters of \d components in 400 rows", said)
+    assert re.search(r"2 clusters in 400 rows \(\d diag components\)", said)
     assert "components combine into 2 clusters" in said
     assert "Replace the values by their logarithms" in said
     assert "of 2 resamples" in said
+    assert re.findall(r"Cluster (\d):", said) == ["1", "2"]
     header, *lines = (tmp_path / "out" / "labels.csv").read_text().splitlines()
-    assert header.endswith(",combined")
-    combined = [line.rsplit(",", 1)[1] for line in lines]
+    assert header == "row,cluster,probability,outlier,p1,p2"
+    clusters = [line.split(",")[1] for line in lines]
     # A row of each tail is nearer to the other cluster.
-    assert combined[:200].count("1") + combined[200:].count("2") in (*range(3), *range(398, 401))
+    assert clusters[:200].count("1") + clusters[200:].count("2") in (*range(3), *range(398, 401))
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert len(re.findall(r'<section class="card"', page)) == 2
+    # The model gives new rows the same clusters; from Python, components.
+    succeed("predict", tmp_path / "out" / "model.npz", table, "-o", tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_text().splitlines() == [header, *lines]
+    model = apolar.GaussianMixture.load(tmp_path / "out" / "model.npz")
+    assert sorted(sum(model.clusters_, ())) == list(range(len(model.weights_)))
+    assert apolar.GaussianMixture.from_json(model.to_json()).clusters_ == model.clusters_
+    assert "of cluster" in str(model.summary())
     plain = answer("fit", table, "-k", "2-4", "--covariance", "diag", "--no-report", "-o", tmp_path / "plain")
     assert plain["combined"] is None

@@ -99,7 +99,7 @@ def test_failed_candidates_are_gaps():
     chosen = changed(chosen, "tied_diag", 1, bic=np.nan, failed="no spread")
     axes = bic_curves(chosen)
     assert np.isnan(lines(axes)["full"].get_ydata()).tolist() == [True, True, False]
-    assert note(axes).endswith("Gaps are candidates that failed: full with 1, 2; tied_diag with 1.")
+    assert note(axes).endswith("candidates that failed, by number of components: full (1, 2); tied_diag (1).")
     check_texts(axes)
 
 

@@ -201,7 +201,7 @@ def test_advice_has_the_exact_command(flowers, fitted):
     X = np.hstack([flowers.data, noise])
     analysis = analyse(X, (*NAMES, "e"), 3, seed=0)
     steps = dict(steps_of(analysis, X, command="apolar fit data.csv --components=3 --columns all"))
-    assert steps["e hardly differs between clusters. Leave it out:"].endswith(" --columns a,b,c,d")
+    assert steps["Column e hardly differs between clusters. Leave it out:"].endswith(" --columns a,b,c,d")
     assert steps["Compare other numbers of clusters:"] == "apolar fit data.csv --columns all -k auto"
 
 

@@ -85,11 +85,9 @@ def fit(
     DATA is a CSV, TSV, Parquet, Feather, NPY or XLSX file, several of them or
     a folder, or - for standard input. All numeric columns are used, except
     constants, row numbers, codes and copies, which are named. The results go
-    to a folder: labels.csv (row, cluster, its probability, outlier, the
-    probability of each cluster, and with -k auto the larger cluster that
-    clusters which overlap were combined into), model.npz (for
-    `apolar predict`) and report.html. Clusters are numbered from 1, the
-    largest first.
+    to a folder: labels.csv (row, cluster, its probability, outlier, and the
+    probability of each cluster), model.npz (for `apolar predict`) and
+    report.html. Clusters are numbered from 1, the largest first.
 
     \b
     Examples:
@@ -157,13 +155,11 @@ def fit(
             bar.begin("writing")
             model, level = analysis.model, analysis.outlier_level
             written = {
-                "labels": files.add_lines(
-                    "labels.csv", label_lines(label_frames(model, table, level, analysis.clusters))
-                ),
+                "labels": files.add_lines("labels.csv", label_lines(label_frames(model, table, level))),
                 "model": files.add("model.npz", model.save),
             }
             if append:
-                text = appended_text(sources, model, table, level, reading, analysis.clusters)
+                text = appended_text(sources, model, table, level, reading)
                 is_tsv = Path(sources[0].removesuffix(".gz").removesuffix(".zst")).suffix in (".tsv", ".tab")
                 written["table"] = files.add_lines("table.tsv" if is_tsv else "table.csv", text)
             if outliers is not None:
@@ -252,16 +248,17 @@ def _as_object(
         "n_missing": analysis.n_missing.tolist(),
         "columns": list(analysis.names),
         "notes": list(table.notes),
+        "n_clusters": len(analysis.groups),
         "n_components": len(model.weights_),
-        "combined": [[k + 1 for k in group] for group in analysis.clusters] if analysis.clusters else None,
+        "combined": [[k + 1 for k in group] for group in analysis.groups] if analysis.are_combined else None,
         "covariance": analysis.covariance_type,
         "degrees_of_freedom": None if model.dof is None else model.dof_.tolist(),
         "standardised": analysis.standardised,
-        "weights": model.weights_.tolist(),
+        "weights": analysis.clusters.weights.tolist(),
         "rows": analysis.counts.tolist(),
         "noise_weight": float(model.noise_weight_),
         "noise_rows": analysis.n_noise,
-        "means": model.means_.tolist(),
+        "means": analysis.clusters.means.tolist(),
         "deviations": analysis.deviations.tolist(),
         **{name: as_number(value) for name, value in likelihoods.items()},
         "n_parameters": likelihood.n_parameters,
@@ -280,7 +277,6 @@ def _as_object(
 def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outlying: str) -> None:
     from apolar._core.display import with_error
     from apolar.estimator.summary import tails_in_words
-    from apolar.plots.views import MixtureView
     from apolar.reports.text import (
         agreement,
         choice,
@@ -295,8 +291,9 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
     dropped = f"Left out {table.n_dropped} rows with missing values." if table.n_dropped else ""
     reason = "" if analysis.selection is None else choice(analysis)
     say(*table.notes, dropped, table.missing_line, headline(analysis), reason)
-    names = [f"{k + 1}" for k in range(len(model.weights_))]
-    counts, weights = analysis.counts.tolist(), model.weights_.tolist()
+    clusters = analysis.clusters
+    names = [f"{k + 1}" for k in range(len(clusters.weights))]
+    counts, weights = analysis.counts.tolist(), clusters.weights.tolist()
     if analysis.has_noise:
         names.append("noise")
         counts.append(analysis.n_noise)
@@ -307,10 +304,10 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
         "weight": [f"{weight:.3f}" for weight in weights],
     }
     means = {
-        name: [*map(with_error, model.means_[:, j], analysis.deviations[:, j]), *[""] * analysis.has_noise]
+        name: [*map(with_error, clusters.means[:, j], analysis.deviations[:, j]), *[""] * analysis.has_noise]
         for j, name in enumerate(analysis.names)
     }
-    show_grid(fixed, means, MixtureView.of(model).separation.tolist())
+    show_grid(fixed, means, clusters.separation.tolist())
     fit, tails = analysis.likelihood, long_tails(analysis, table.X)
     how = "lower is better" if analysis.selection is not None else "lower is better; with the default prior"
     bic = f"BIC {fit.criteria['bic']:.2f} ({how}), {fit.n_parameters} parameters"

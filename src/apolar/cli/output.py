@@ -191,9 +191,7 @@ def _is_result(path: Path) -> bool:
 # --- labels ---------------------------------------------------------------------------------------
 
 
-def label_frames(
-    model: GaussianMixture, table: TableFile, level: float, clusters: Sequence[Sequence[int]] = ()
-) -> Iterator[pl.DataFrame]:
+def label_frames(model: GaussianMixture, table: TableFile, level: float) -> Iterator[pl.DataFrame]:
     """Yield the number, cluster, probability, mark and all probabilities of rows, a chunk at a time.
 
     Rows and clusters are counted from 1; noise is -1. Probabilities are those of a row that is of the
@@ -206,15 +204,13 @@ def label_frames(
     table : TableFile
     level : float
         Of the rule for outliers.
-    clusters : sequence of sequence of int
-        The components of each cluster, if some were combined: the last column says which one a row is in.
     """
     import numpy as np
     import polars as pl
 
-    from apolar.reports.scoring import score_chunks
+    from apolar.reports.scoring import component_groups, score_chunks
 
-    names = [f"p{k + 1}" for k in range(len(model.weights_))]
+    names = [f"p{k + 1}" for k in range(len(component_groups(model)))]
     names += [] if model.noise_box_ is None else ["p_noise"]
     files = np.array(
         [name.encode("utf-8", "backslashreplace").decode() for name in table.files], dtype=object
@@ -231,10 +227,6 @@ def label_frames(
             "outlier": np.where(scores.outliers, "yes", "no"),
             **dict(zip(names, scores.posteriors.T, strict=True)),
         }
-        if clusters:
-            shares = np.stack([scores.posteriors[:, list(group)].sum(axis=1) for group in clusters])
-            combined = np.where(scores.predicted < 0, -1, shares.argmax(axis=0) + 1)
-            columns["combined"] = combined
         yield pl.DataFrame(columns).fill_nan(None)
         start = stop
 
@@ -297,7 +289,6 @@ def appended_text(
     table: TableFile,
     level: float,
     reading: dict[str, Any],
-    clusters: Sequence[Sequence[int]] = (),
 ) -> Iterator[str]:
     """Yield the text of a table with the columns cluster, p1, p2, ..., outlier at the right.
 
@@ -314,8 +305,6 @@ def appended_text(
         Of the rule for outliers.
     reading : dict
         How the files were read: parameters of `read_table`.
-    clusters : sequence of sequence of int
-        As in `label_frames`.
     """
     import numpy as np
     import polars as pl
@@ -326,7 +315,7 @@ def appended_text(
     options = {name: reading[name] for name in READING}
     # CSV has no cells of other types.
     as_text = (selectors.nested() | selectors.binary()).map_elements(str, pl.String)
-    labels = pl.concat(label_frames(model, table, level, clusters))
+    labels = pl.concat(label_frames(model, table, level))
     every = pl.DataFrame({"row": np.arange(1, len(table.X) + table.n_dropped + 1)})
     labels = every.join(labels, on="row", how="left", maintain_order="left")
     labels = labels.select(selectors.exclude("file", "row", "id", "probability", "outlier"), "outlier")

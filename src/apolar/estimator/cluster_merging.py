@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,16 @@ from apolar._core.namespaces import namespace, to_numpy
 from apolar.data import ArrayRows, Rows
 from apolar.estimator.fitted import NOISE_LABEL, FittedState
 
-__all__ = ["Combination", "Group", "Overlap", "combine", "elbow", "overlap"]
+__all__ = [
+    "Combination",
+    "Group",
+    "Overlap",
+    "cluster_labels",
+    "cluster_shares",
+    "combine",
+    "elbow",
+    "overlap",
+]
 
 Group = tuple[int, ...]
 """The numbers of the components of a cluster, from zero on."""
@@ -179,11 +189,12 @@ class Combination(Displayed):
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The components of each cluster, in the order of their first ones."""
+        """The components of each cluster, the largest cluster first."""
         groups: set[Group] = {(k,) for k in range(len(self.entropies))}
         for pair in self.merges[: len(self.entropies) - self.n_clusters]:
             groups = groups - set(pair) | {tuple(sorted(pair[0] + pair[1]))}
-        return tuple(sorted(groups))
+        weights = np.asarray(self.mixture.weights_)
+        return tuple(sorted(groups, key=lambda group: (-float(weights[list(group)].sum().round(12)), group)))
 
     def with_n_clusters(self, n_clusters: int) -> Combination:
         """Return the same steps, stopped at another number of clusters."""
@@ -200,17 +211,11 @@ class Combination(Displayed):
 
         It is the sum over the components of the cluster.
         """
-        shares = self.mixture.predict_proba(X)
-        return namespace(shares).stack([sum(shares[:, k] for k in group) for group in self.groups], axis=1)
+        return cluster_shares(self.mixture.predict_proba(X), self.groups)
 
     def predict(self, X: Any) -> Any:
         """Return the most probable cluster of each row, shape (n_samples,); -1 for noise."""
-        shares = self.predict_proba(X)
-        xp = namespace(shares)
-        labels = xp.argmax(shares, axis=1)
-        # One minus the sum is the probability of noise: zero up to rounding without noise.
-        is_noise = 1 - xp.sum(shares, axis=1) > xp.max(shares, axis=1)
-        return xp.where(is_noise, NOISE_LABEL, labels)
+        return cluster_labels(self.predict_proba(X))
 
     def __repr__(self) -> str:
         groups = ", ".join(map(_plus, self.groups))
@@ -238,6 +243,19 @@ class Combination(Displayed):
             else f"{len(self.entropies)} components combine"
         )
         return f"{components} into {clusters}: {', '.join(map(_plus, self.groups))}."
+
+
+def cluster_shares(shares: Any, groups: Sequence[Group]) -> Any:
+    """Return the probabilities of clusters, shape (n_samples, n_clusters), from those of their components."""
+    return namespace(shares).stack([sum(shares[:, k] for k in group) for group in groups], axis=1)
+
+
+def cluster_labels(shares: Any) -> Any:
+    """Return the most probable cluster of each row; -1 for noise, whose probability is the rest."""
+    xp = namespace(shares)
+    # The rest is zero up to rounding without noise.
+    is_noise = 1 - xp.sum(shares, axis=1) > xp.max(shares, axis=1)
+    return xp.where(is_noise, NOISE_LABEL, xp.argmax(shares, axis=1))
 
 
 def combine(mixture: Any, rows: Rows, n_clusters: int | None, by: str = "entropy") -> Combination:

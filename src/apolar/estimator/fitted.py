@@ -72,6 +72,8 @@ class FittedState:
         The floating type of the attributes: float32 or float64.
     rounding_variances : ndarray, shape (n_features,), or None
         None for zeros.
+    clusters : tuple of tuple of int, or None
+        The components of each cluster, where some were combined.
     """
 
     family: Family
@@ -91,6 +93,7 @@ class FittedState:
     start_notes: list[str] | None = None
     message: str | None = None
     search: SearchCost | None = None
+    clusters: tuple[tuple[int, ...], ...] | None = None
 
     @classmethod
     def of(cls, estimator: Any) -> FittedState:

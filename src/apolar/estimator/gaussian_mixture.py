@@ -149,6 +149,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         Which starts were skipped, and why.
     message_ : str
         How EM ended. Ctrl-C ends a fit with the best mixture so far and a warning; pressed again, at once.
+    clusters_ : tuple of tuple of int
+        The components of each cluster, where `select(criterion="clusters")` or `apolar fit -k auto` combined
+        some; `predict` tells components. Not there otherwise.
     search_ : SearchCost
         What the search for the start took: `passes` of one mixture over all rows, at a `budget` of about two
         runs of EM, or of some tenths of a second; the `n_rows` that it was on, and `seconds`. Not there

@@ -231,6 +231,11 @@ def _to_arrays(state: FittedState, parameters: dict[str, Any], names: Any) -> di
         value = getattr(state, name)
         if value is not None:
             arrays[f"{name}_"] = np.asarray(value, dtype=kind)
+    if state.clusters is not None:
+        cluster_of = np.zeros(mixture.n_components)
+        for k, group in enumerate(state.clusters):
+            cluster_of[list(group)] = k
+        arrays["clusters_"] = cluster_of
     for name in state.stored_shapes(state.family, *mixture.means.shape):
         arrays[f"{name}_"] = np.asarray(getattr(state, name), dtype=np.float64)
     if names is not None:
@@ -288,6 +293,12 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
     if "search_" in arrays:
         passes, budget, n_rows, seconds = stored_numbers(arrays, "search_", (4,)).tolist()
         known["search"] = SearchCost(passes, budget, int(n_rows), seconds)
+    if "clusters_" in arrays:
+        cluster_of = stored_numbers(arrays, "clusters_", (r,))
+        found = np.unique(cluster_of)
+        if not np.array_equal(found, np.arange(len(found))):
+            raise ValueError("clusters_ must number the clusters 0, 1, 2, ...")
+        known["clusters"] = tuple(tuple(np.flatnonzero(cluster_of == k).tolist()) for k in found)
     for name in ("rounding_variances", "shrinkage", "search", "n_iter"):
         if known.get(name) is not None and np.any(np.asarray(known[name]) < 0):
             raise ValueError(f"{name}_ must not be negative.")

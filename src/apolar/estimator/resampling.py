@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from apolar._core.display import Displayed, TableCells
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
 from apolar.data.rows import fetch_rows
+from apolar.estimator.cluster_merging import Group, cluster_labels, cluster_shares
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import open_input
 
@@ -91,21 +93,30 @@ def stability_of(model: Any, X: Any, sample_weight: Any, n_resamples: int) -> St
     probabilities = None if weights is None else weights / weights.sum()
     n_drawn = min(rows.n_rows, SETTINGS.sample_rows)
     settings = {**model.get_params(deep=False), "warm_start": False, "checkpoint": None, "verbose": 0}
-    labels, n_clusters = np.asarray(type(model).predict(_nameless(model), values)), len(model.weights_)
+    groups = FittedState.of(model).clusters
+    labels, n_clusters = _labels(_nameless(model), values, groups), len(groups or model.weights_)
     jaccard = np.full((n_resamples, n_clusters), np.nan)
     for line in jaccard:
         drawn, counts = np.unique(rng.choice(rows.n_rows, n_drawn, p=probabilities), return_counts=True)
         seed = int(rng.integers(2**31))
         again = _fit_quietly(type(model)(**{**settings, "random_state": seed}), values[drawn], counts)
-        found = np.asarray(again.predict(values[drawn]))
-        table = np.zeros((n_clusters + 1, n_clusters + 1))
+        merged = None if groups is None else again.combine(values[drawn], by="overlap").groups
+        found = _labels(again, values[drawn], merged)
+        table = np.zeros((n_clusters + 1, len(merged or again.weights_) + 1))
         # The last line and column are of noise.
         np.add.at(table, (labels[drawn], found), 1)
-        both = table[:n_clusters, :n_clusters]
-        unions = table[:n_clusters].sum(axis=1)[:, None] + table[:, :n_clusters].sum(axis=0) - both
+        both = table[:n_clusters, :-1]
+        unions = table[:n_clusters].sum(axis=1)[:, None] + table[:, :-1].sum(axis=0) - both
         is_drawn = table[:n_clusters].sum(axis=1) > 0
         line[is_drawn] = (both / np.maximum(unions, 1)).max(axis=1)[is_drawn]
     return Stability(jaccard)
+
+
+def _labels(model: Any, X: Array, groups: Sequence[Group] | None) -> Array:
+    """Return the cluster of each row, -1 for noise; each component is one, unless there are groups."""
+    if groups is None:
+        return np.asarray(type(model).predict(model, X))
+    return np.asarray(cluster_labels(cluster_shares(model.predict_proba(X), groups)))
 
 
 def _nameless(model: Any) -> Any:

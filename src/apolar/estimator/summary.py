@@ -108,7 +108,7 @@ def headline(
     has_tails : bool, default=False
         Whether the components are t distributions.
     n_components : int, optional
-        If clusters may have several.
+        By default one for each cluster.
 
     Examples
     --------
@@ -116,12 +116,13 @@ def headline(
     '3 clusters in 150 rows (full covariances).'
     """
     text = count_noun(n_clusters, "cluster")
-    if n_components is not None:
-        text += f" of {count_noun(n_components, 'component')}"
     if n_rows is not None:
         is_whole = abs(n_rows - round(n_rows)) < 1e-6 * max(n_rows, 1.0)
         text += f" in {round(n_rows):,} rows" if is_whole else f" in {n_rows:,.1f} rows"
-    text += f" ({family(covariance_type).name} covariances{', long tails' if has_tails else ''})"
+    form = f"{family(covariance_type).name} covariances"
+    if n_components not in (None, n_clusters):
+        form = f"{n_components} {family(covariance_type).name} components"
+    text += f" ({form}{', long tails' if has_tails else ''})"
     if n_noise is not None and n_rows:
         rows = "1 row" if n_noise == 1 else f"{n_noise:,} rows"
         return f"{text}; {rows} ({n_noise / n_rows:.1%}) {'is' if n_noise == 1 else 'are'} noise."
@@ -139,8 +140,12 @@ def summary_of(estimator: Any, X: Any, sample_weight: Any) -> Summary:
     deviations = np.sqrt(np.broadcast_to(stored if kind.n_axes else stored[..., None], (n, m)))
     known = vars(estimator).get("feature_names_in_", [f"x{j}" for j in range(m)])
     names = [_short_name(str(name)) for name in known]
-    n_shown = min(n, SHOWN_CLUSTERS)
-    first = {"cluster": [str(k + 1) for k in range(n_shown)]}
+    n_shown, groups = min(n, SHOWN_CLUSTERS), state.clusters
+    first = {"cluster" if groups is None else "component": [str(k + 1) for k in range(n_shown)]}
+    if groups is not None:
+        first["of cluster"] = [
+            str(next(i for i, group in enumerate(groups) if k in group) + 1) for k in range(n_shown)
+        ]
     n_noise, n_rows, remarks = None, state.n_samples_seen, []
     if X is not None:
         labels = np.asarray(estimator.predict(X))
@@ -149,12 +154,19 @@ def summary_of(estimator: Any, X: Any, sample_weight: Any) -> Summary:
         n_noise = None if parameters.noise is None else int(np.sum(labels < 0))
         bic, score = estimator.bic(X, sample_weight), estimator.score(X, sample_weight=sample_weight)
         remarks.append(f"BIC {bic:,.1f}; mean log-likelihood per row {figures(score)}.")
-        remarks.append("Clusters count from 1 here; labels of `predict` count from 0.")
+        noun = "Clusters" if groups is None else "Components"
+        remarks.append(f"{noun} count from 1 here; labels of `predict` count from 0.")
     first["weight"] = [f"{weight:.3f}" for weight in parameters.weights[:n_shown]]
     share = 0.0 if parameters.noise is None else float(estimator.noise_weight_)
     has_tails = parameters.dof is not None
     head = headline(
-        n_rows, n, estimator.covariance_type, n_noise=n_noise, noise_share=share, has_tails=has_tails
+        n_rows,
+        n if groups is None else len(groups),
+        estimator.covariance_type,
+        n_noise=n_noise,
+        noise_share=share,
+        has_tails=has_tails,
+        n_components=n,
     )
 
     def table(n_columns: int) -> TableCells:
@@ -190,7 +202,8 @@ def tails_in_words(estimator: Any) -> list[str]:
         for at_limit, words in limits:
             if at_limit.any():
                 names = [f"{k + 1}" for k in np.flatnonzero(at_limit)]
-                which = f"Cluster {names[0]} has" if len(names) == 1 else f"Clusters {join_names(names)} have"
+                noun = "Cluster" if getattr(estimator, "clusters_", None) is None else "Component"
+                which = f"{noun} {names[0]} has" if len(names) == 1 else f"{noun}s {join_names(names)} have"
                 said += f" {which} {words}."
     return [said]
 

@@ -223,7 +223,7 @@ def selection_chart(selection: Selection) -> Chart:
     for number, form in enumerate(dict.fromkeys(row.form for row in selection.table)):
         rows = [row for row in by_size if row.form == form]
         values = np.array([getattr(row, criterion) for row in rows], dtype=float)
-        if not np.isfinite(values).any():
+        if not np.any(values <= highest):  # NaN, too
             continue
         is_chosen = form == best.form
         look: Look = {
@@ -235,8 +235,7 @@ def selection_chart(selection: Selection) -> Chart:
         }
         components = np.array([row.n_components for row in rows])
         # Gaps where candidates failed or were pruned.
-        label = form if np.any(values <= highest) else f"{form} (above the frame)"
-        layers.append(Line(components, values, look, form, label))
+        layers.append(Line(components, values, look, form, form))
         is_open = np.isfinite(values) & ~np.array([row.converged for row in rows])
         if is_open.any():
             hollow = look | {"linestyle": "none", "markerfacecolor": "white"}
@@ -288,9 +287,9 @@ def _remarks(selection: Selection, highest: float) -> list[str]:
         failed = [row for row in selection.table if row.form == form and row.failed is not None]
         if failed:
             numbers = sorted(row.n_components for row in failed)
-            listed.append(f"{form} with {', '.join(map(str, numbers))}")
+            listed.append(f"{form} ({', '.join(map(str, numbers))})")
     if listed:
-        remarks.append(f"Gaps are candidates that failed: {'; '.join(listed)}.")
+        remarks.append(f"Gaps: candidates that failed, by number of components: {'; '.join(listed)}.")
     if any(row.is_fitted and not row.converged for row in selection.table):
         remarks.append("Hollow marks: EM did not converge.")
     return remarks

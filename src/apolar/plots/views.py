@@ -235,6 +235,18 @@ class MixtureView:
         covariances = self.family.taken(self.covariances, chosen)
         return MixtureView(self.weights[chosen], self.means[chosen], covariances, self.family)
 
+    def combined(self, groups: Sequence[Sequence[int]]) -> MixtureView:
+        """Return one Gaussian for each group of components, with its mean and its covariance."""
+        parts = [self.of_components(group) for group in groups]
+        is_axis_aligned = self.family.is_axis_aligned
+        covariances = [part.total if is_axis_aligned else part.covariance for part in parts]
+        return MixtureView(
+            np.array([part.weights.sum() for part in parts]),
+            np.stack([part.mean for part in parts]),
+            np.stack(covariances),
+            family("diag" if is_axis_aligned else "full"),
+        )
+
     @property
     def shares(self) -> Array:
         """The weights of the components among themselves, without that of noise."""

@@ -32,6 +32,7 @@ from apolar.reports.scoring import (
     TableScores,
     column_deviations,
     column_statistics,
+    component_groups,
     divide_columns,
     score_table,
     select_in_units,
@@ -55,7 +56,7 @@ class KnownClasses:
     codes : ndarray of int, shape (n_samples,)
         -1 where the class is not known.
     ari, error_rate : float
-    counts : ndarray of int, shape (n_classes, n_components + 1)
+    counts : ndarray of int, shape (n_classes, n_clusters + 1)
         Rows of each class in each cluster; noise counts as one more, the last.
     n_unknown : int
         Rows without a class; they do not count.
@@ -75,7 +76,7 @@ class KnownClasses:
     is_wrong: Array
 
 
-def compare_classes(labels: Any, predicted: Array, n_components: int) -> KnownClasses:
+def compare_classes(labels: Any, predicted: Array, n_clusters: int) -> KnownClasses:
     """Return known classes, compared with the clusters of the same rows; a missing label is not a class."""
     strings = np.asarray(labels).astype(str)
     known = np.array([not is_missing(string) for string in strings.tolist()])
@@ -84,8 +85,8 @@ def compare_classes(labels: Any, predicted: Array, n_components: int) -> KnownCl
     names, known_codes = np.unique(strings[known], return_inverse=True)
     codes = np.full(len(strings), -1)
     codes[known] = known_codes
-    found = np.where(predicted[known] == NOISE_LABEL, n_components, predicted[known])
-    counts = np.zeros((len(names), n_components + 1), dtype=np.int64)
+    found = np.where(predicted[known] == NOISE_LABEL, n_clusters, predicted[known])
+    counts = np.zeros((len(names), n_clusters + 1), dtype=np.int64)
     np.add.at(counts, (known_codes, found), 1)
     clusters = match_labels(counts)
     is_wrong = np.zeros(len(strings), dtype=bool)
@@ -98,7 +99,7 @@ def compare_classes(labels: Any, predicted: Array, n_components: int) -> KnownCl
         error_rate(known_codes, predicted[known]),
         counts,
         int(np.count_nonzero(~known)),
-        {k if k < n_components else NOISE_LABEL: name for k, name in pairs if k >= 0},
+        {k if k < n_clusters else NOISE_LABEL: name for k, name in pairs if k >= 0},
         is_wrong,
     )
 
@@ -151,16 +152,25 @@ class Analysis(TableScores):
     stability: Stability | None = None
 
     @property
-    def clusters(self) -> tuple[Group, ...]:
-        """The components of each cluster, where some were combined; else nothing."""
-        combination = None if self.selection is None else self.selection.clusters
-        is_any = combination is not None and combination.n_clusters < len(self.model.weights_)
-        return combination.groups if combination is not None and is_any else ()
+    def groups(self) -> tuple[Group, ...]:
+        """The components of each cluster."""
+        return component_groups(self.model)
+
+    @property
+    def are_combined(self) -> bool:
+        """Whether a cluster has several components."""
+        return len(self.groups) < len(self.model.weights_)
+
+    @cached_property
+    def clusters(self) -> MixtureView:
+        """The clusters; one of several components is shown by the mean and covariance of all of them."""
+        mixture = MixtureView.of(self.model)
+        return mixture.combined(self.groups) if self.are_combined else mixture
 
     @property
     def counts(self) -> Array:
-        """The number of rows of each cluster, shape (n_components,)."""
-        return np.bincount(self.predicted[self.predicted != NOISE_LABEL], minlength=len(self.model.weights_))
+        """The number of rows of each cluster, shape (n_clusters,)."""
+        return np.bincount(self.predicted[self.predicted != NOISE_LABEL], minlength=len(self.groups))
 
     @property
     def has_noise(self) -> bool:
@@ -184,8 +194,8 @@ class Analysis(TableScores):
 
     @property
     def deviations(self) -> Array:
-        """The standard deviation of each component in each column, shape (n_components, n_features)."""
-        return np.sqrt(MixtureView.of(self.model).variances)
+        """The standard deviation of each cluster in each column, shape (n_clusters, n_features)."""
+        return np.sqrt(self.clusters.variances)
 
 
 def analyse(
@@ -360,7 +370,8 @@ def _analysis_of(
     model = copy.copy(model)
     model.feature_names_in_ = np.array(names, dtype=object)
     scores = score_table(model, X, level)
-    truth = None if labels is None else compare_classes(labels, scores.predicted, len(model.weights_))
+    n_clusters = len(component_groups(model))
+    truth = None if labels is None else compare_classes(labels, scores.predicted, n_clusters)
     return Analysis(
         **vars(scores),
         model=model,
@@ -382,7 +393,8 @@ def _standard_errors(model: GaussianMixture, data: Any, units: Array, names: Seq
             warnings.simplefilter("ignore")
             errors = model.standard_errors(data)
     except ComponentError as error:
-        return {"fault": f"Cluster {error.component + 1} {error.problem}"}
+        noun = "Cluster" if getattr(model, "clusters_", None) is None else "Component"
+        return {"fault": f"{noun} {error.component + 1} {error.problem}"}
     except (ValueError, ArithmeticError) as error:
         return {"no_errors": str(error.with_name(names) if isinstance(error, ColumnError) else error)}
     covariances = np.asarray(errors.covariances)

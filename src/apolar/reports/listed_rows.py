@@ -10,12 +10,11 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar.estimator.fitted import NOISE_LABEL
-from apolar.estimator.marginals import OutlierRule
 from apolar.mixture.conditional import min_distances
-from apolar.plots.clusters import Clusters, kept_rows, numbered_clusters, posteriors_of
+from apolar.plots.clusters import Clusters, kept_rows, numbered_clusters
 from apolar.reports.analysis import Analysis
 from apolar.reports.limits import LIMITS
-from apolar.reports.scoring import nameless
+from apolar.reports.scoring import cluster_posteriors, nameless
 
 
 def doubtful_rows(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict[str, Any]]:
@@ -28,7 +27,7 @@ def doubtful_rows(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict
     positions = order[analysis.is_doubtful[order]][: LIMITS.listed_rows]
     if not len(positions):
         return []
-    posteriors = posteriors_of(nameless(analysis.model), X[positions])
+    posteriors = cluster_posteriors(analysis.model, X[positions])
     listed = []
     for position, probabilities in zip(positions.tolist(), posteriors, strict=True):
         first, second = np.argsort(-probabilities, kind="stable")[:2].tolist()
@@ -55,7 +54,7 @@ def outlying_rows(
     positions = np.flatnonzero(analysis.predicted == NOISE_LABEL if of_noise else analysis.is_outlying)
     if not len(positions):
         return []
-    clusters, means = analysis.predicted[positions], analysis.model.means_
+    clusters, means = analysis.predicted[positions], analysis.clusters.means
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         rows = np.asarray(X[positions])
         if of_noise:
@@ -85,10 +84,12 @@ def typical_rows(analysis: Analysis, X: Array) -> list[list[int]]:
 
     Of a large table only some rows of each cluster are looked at.
     """
-    rule = OutlierRule.of(analysis.model, analysis.outlier_level)
-    rng, most = np.random.default_rng(0), LIMITS.sampled_rows // len(rule.means) + 1
+    view = analysis.clusters
+    means, kind = view.means, view.family
+    covariances = view.variances if kind.is_axis_aligned else kind.matrices(view.covariances, *means.shape)
+    rng, most = np.random.default_rng(0), LIMITS.sampled_rows // len(means) + 1
     found = []
-    for k in range(len(rule.means)):
+    for k in range(len(means)):
         members = np.flatnonzero(analysis.predicted == k)
         if len(members) > most:
             members = np.sort(rng.choice(members, most, replace=False))
@@ -97,7 +98,7 @@ def typical_rows(analysis: Analysis, X: Array) -> list[list[int]]:
             continue
         rows = np.asarray(X[members], dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            distances = min_distances(rule.means[[k]], rule.covariances[[k]], rows)[0]
+            distances = min_distances(means[[k]], covariances[[k]], rows)[0]
         # Rows with missing values have fewer columns to be far away in.
         order = np.lexsort((distances, np.isnan(rows).sum(axis=1)))
         found.append(members[order[: LIMITS.typical_rows]].tolist())
@@ -107,12 +108,12 @@ def typical_rows(analysis: Analysis, X: Array) -> list[list[int]]:
 def nearest_clusters(analysis: Analysis, X: Array) -> list[int | None]:
     """Return, for each cluster, the other one that its rows in doubt are most like; None if none is."""
     found: list[int | None] = []
-    for k in range(len(analysis.model.weights_)):
+    for k in range(len(analysis.groups)):
         positions = np.flatnonzero((analysis.predicted == k) & analysis.is_doubtful)[: LIMITS.sampled_rows]
         if not len(positions):
             found.append(None)
             continue
-        posteriors = posteriors_of(nameless(analysis.model), X[positions])
+        posteriors = cluster_posteriors(analysis.model, X[positions])
         posteriors[:, k] = 0
         second = np.bincount(posteriors.argmax(axis=1), minlength=posteriors.shape[1])
         found.append(_cluster(analysis, int(second.argmax())))
@@ -149,7 +150,7 @@ def labels_link(analysis: Analysis, row_numbers: Array) -> str:
 
 def _cluster(analysis: Analysis, k: int) -> int:
     """Return a cluster by the column of its probability; noise has the last one."""
-    return k if k < len(analysis.model.weights_) else NOISE_LABEL
+    return k if k < len(analysis.groups) else NOISE_LABEL
 
 
 # --- pictures -----------------------------------------------------------------------------
@@ -232,12 +233,12 @@ def choose_rows(
     if n_outside:
         which = f"1 {one} is" if n_outside == 1 else f"{n_outside:,} {many} are"
         remarks.append(f"{which} far outside the frame.")
-    posteriors = posteriors_of(nameless(analysis.model), X[positions])
+    posteriors = cluster_posteriors(analysis.model, X[positions])
     wrong = np.zeros(analysis.n_rows, dtype=bool)
     # Many rings would hide the rows.
     if analysis.truth is not None and np.count_nonzero(analysis.truth.is_wrong) <= LIMITS.n_rings:
         wrong = analysis.truth.is_wrong
-    n_clusters = len(analysis.model.weights_)
+    n_clusters = len(analysis.groups)
     return ShownRows(
         values,
         numbered_clusters(None, analysis.predicted[positions], None, len(kept), n_clusters),

@@ -23,7 +23,7 @@ from apolar.estimator.fitted import NOISE_LABEL
 from apolar.estimator.resampling import Stability
 from apolar.plots.chart import need_library
 from apolar.plots.clusters import label_column
-from apolar.plots.views import MixtureView, TableView, column_names
+from apolar.plots.views import TableView, column_names
 from apolar.reports.analysis import Analysis, describe
 from apolar.reports.limits import LIMITS
 from apolar.reports.listed_rows import (
@@ -146,12 +146,14 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
 
 def _shown_columns(analysis: Analysis) -> list[int]:
     """Return the columns of tables: all, or those that separate the clusters best."""
-    return MixtureView.of(analysis.model).separating_columns(LIMITS.listed_columns)
+    return analysis.clusters.separating_columns(LIMITS.listed_columns)
 
 
 def _clusters(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict[str, Any]]:
     """Return what the page shows of each cluster: its rows, how sure they are, means, what marks it."""
-    model, errors = analysis.model, analysis.errors
+    mixture = analysis.clusters
+    # Those of a combined cluster would need the covariances of the errors of its components.
+    errors = None if analysis.are_combined else analysis.errors
     counts, deviations, differences = analysis.counts, analysis.deviations, traits(analysis)
     shown = _shown_columns(analysis)
     typical, nearest = typical_rows(analysis, X), nearest_clusters(analysis, X)
@@ -170,15 +172,16 @@ def _clusters(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict[str
                 {"row": int(row_numbers[i]), "values": np.asarray(X[i, places[k]]).tolist()}
                 for i in typical[k]
             ],
-            "weight": float(model.weights_[k]),
+            "n_components": len(analysis.groups[k]),
+            "weight": float(mixture.weights[k]),
             "weight_error": None if errors is None else float(errors.weights[k]),
-            "means": model.means_[k, shown].tolist(),
+            "means": mixture.means[k, shown].tolist(),
             "mean_errors": None if errors is None else errors.means[k, shown].tolist(),
             "deviations": deviations[k, shown].tolist(),
             "traits": differences[k],
             "classes": None if analysis.truth is None else analysis.truth.counts[:, k].tolist(),
         }
-        for k in range(len(model.weights_))
+        for k in range(len(counts))
     ]
 
 
@@ -206,11 +209,12 @@ def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:
 
 def _category_tables(analysis: Analysis, provenance: Provenance) -> list[dict[str, Any]]:
     """Return, for each column that did not take part, the share of each of its values in each cluster."""
-    groups = np.where(analysis.predicted == NOISE_LABEL, len(analysis.model.weights_), analysis.predicted)
+    n_clusters = len(analysis.groups)
+    groups = np.where(analysis.predicted == NOISE_LABEL, n_clusters, analysis.predicted)
     tables = []
     for name, column in provenance.categories.items():
         values, codes = np.unique(column, return_inverse=True)
-        counts = np.zeros((len(values), len(analysis.model.weights_) + 1), dtype=np.int64)
+        counts = np.zeros((len(values), n_clusters + 1), dtype=np.int64)
         np.add.at(counts, (codes, groups), 1)
         order = np.argsort(-counts.sum(axis=1), kind="stable")
         sizes = np.maximum(counts.sum(axis=0), 1)
@@ -299,7 +303,7 @@ def report(
             f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}",
             f"model = {model!r}\napolar.report(model, X, {os.fspath(path)!r})",
             int(seed) if isinstance(seed, int | np.integer) else None,
-            title=title or f"{len(model.weights_)} clusters of {len(rows):,} rows",
+            title=title or f"{count_noun(len(analysis.groups), 'cluster')} in {len(rows):,} rows",
             is_python=True,
         ),
     )

@@ -93,7 +93,7 @@ def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array) -> list[Page
         From 1.
     """
     model, names = nameless(analysis.model), list(analysis.names)
-    mixture = MixtureView.of(model)
+    mixture = analysis.clusters
     n_clusters, n_columns = mixture.means.shape
     pictures = []
     if n_clusters > 1 and n_columns > 1:

@@ -13,6 +13,7 @@ from apolar._core.arrays import Array
 from apolar.data import open_rows
 from apolar.data.rows import Divided
 from apolar.estimator import GaussianMixture
+from apolar.estimator.cluster_merging import Group, cluster_shares
 from apolar.estimator.marginals import OutlierRule
 from apolar.exceptions import ColumnError
 from apolar.mixture.conditional import min_distances
@@ -37,7 +38,7 @@ class RowScores:
     ----------
     predicted : ndarray of int, shape (n,)
         The most probable cluster, or the nearest one for rows that are out of reach; -1 for noise.
-    posteriors : ndarray, shape (n, n_components), or one more column for noise
+    posteriors : ndarray, shape (n, n_clusters), or one more column for noise
         The probability of each cluster. NaN for rows that are out of reach.
     log_densities : ndarray, shape (n,)
     outliers : ndarray of bool, shape (n,)
@@ -64,6 +65,26 @@ def nameless(model: GaussianMixture) -> GaussianMixture:
     return plain
 
 
+def component_groups(model: GaussianMixture) -> tuple[Group, ...]:
+    """Return the components of each cluster: one of its own, unless some were combined."""
+    alone = tuple((k,) for k in range(len(model.weights_)))
+    groups: tuple[Group, ...] = getattr(model, "clusters_", alone)
+    return groups
+
+
+def cluster_posteriors(model: GaussianMixture, X: Array) -> Array:
+    """Return the probability of each cluster for each row; that of noise is the last, if there is any."""
+    return _of_clusters(component_groups(model), posteriors_of(nameless(model), X))
+
+
+def _of_clusters(groups: tuple[Group, ...], components: Array) -> Array:
+    """Return the probabilities of clusters from those of their components."""
+    n_components = sum(map(len, groups))
+    if len(groups) == n_components:
+        return components
+    return np.column_stack([cluster_shares(components, groups), components[:, n_components:]])
+
+
 def score_chunks(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL) -> Iterator[RowScores]:
     """Yield the scores of all rows, a chunk at a time, so that a memory map is never held in memory.
 
@@ -81,16 +102,22 @@ def score_chunks(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL)
     scores : RowScores
     """
     rule, plain = OutlierRule.of(model, level, open_rows(X)), nameless(model)
+    groups = component_groups(model)
+    cluster_of = np.empty(len(model.weights_), dtype=np.intp)
+    for k, group in enumerate(groups):
+        cluster_of[list(group)] = k
     for start in range(0, len(X), CHUNK):
         rows = np.asarray(X[start : start + CHUNK])
-        posteriors, densities = posteriors_of(plain, rows), plain.score_samples(rows)
-        predicted = most_probable(posteriors, len(model.weights_))
-        outliers = _outliers(rule, rows, predicted)
+        components, densities = posteriors_of(plain, rows), plain.score_samples(rows)
+        nearest = most_probable(components, len(model.weights_))
+        outliers = _outliers(rule, rows, nearest)
+        posteriors = _of_clusters(groups, components)
+        predicted = most_probable(posteriors, len(groups))
         far = np.flatnonzero(~(densities > LIMITS.min_density))
         if len(far):
             posteriors = np.array(posteriors, dtype=np.float64)
             posteriors[far], outliers[far] = np.nan, True
-            predicted[far] = _nearest(rule, rows[far])
+            predicted[far] = cluster_of[_nearest(rule, rows[far])]
         yield RowScores(predicted, posteriors, densities, outliers)
 
 

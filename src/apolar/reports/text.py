@@ -21,15 +21,13 @@ from apolar.reports.provenance import Provenance
 def headline(analysis: Analysis) -> str:
     """Return the result in one sentence."""
     n_noise = analysis.n_noise if analysis.has_noise else None
-    model, groups = analysis.model, analysis.clusters
-    n_components = len(model.weights_)
     return summary.headline(
         analysis.n_rows,
-        len(groups) or n_components,
+        len(analysis.groups),
         analysis.covariance_type,
         n_noise=n_noise,
-        has_tails=model.dof is not None,
-        n_components=n_components if groups else None,
+        has_tails=analysis.model.dof is not None,
+        n_components=len(analysis.model.weights_),
     )
 
 
@@ -42,9 +40,6 @@ def plain_headline(analysis: Analysis) -> str:
     """Return the result for readers who know no statistics: how many, how large, how clear."""
     counts, n_rows = analysis.counts.tolist(), analysis.n_rows
     text = f"{count_noun(len(counts), 'cluster')} in {n_rows:,} rows"
-    if analysis.clusters:
-        n_clusters = count_noun(len(analysis.clusters), "cluster")
-        text = f"{n_clusters} of {count_noun(len(counts), 'component')} in {n_rows:,} rows"
     if 1 < len(counts) <= LIMITS.listed_counts:
         listed = [f"{count:,}" for count in counts]
         text += f": {', '.join(listed[:-1])} and {listed[-1]} rows"
@@ -99,7 +94,8 @@ def findings(analysis: Analysis, notes: Iterable[str] = ()) -> list[Finding]:
     found += _of_rows(analysis)
     if is_at_most_tried(analysis) and not small:
         number = len(analysis.model.weights_)
-        found.append(Finding("note", f"No more than {number} clusters were tried."))
+        noun = "components" if analysis.are_combined else "clusters"
+        found.append(Finding("note", f"No more than {number} {noun} were tried."))
     stability = [] if analysis.stability is None else analysis.stability.sentences()
     tails = summary.tails_in_words(analysis.model)
     found += [Finding("note", note) for note in [*tails, *stability, *notes]]
@@ -139,7 +135,7 @@ def _of_the_fit(analysis: Analysis) -> Finding:
 
 def _of_rows(analysis: Analysis) -> list[Finding]:
     found = []
-    if len(analysis.model.weights_) > 1:
+    if len(analysis.groups) > 1:
         doubtful = int(np.count_nonzero(analysis.is_doubtful))
         share, least = doubtful / analysis.n_rows, f"{LIMITS.doubt:.0%}"
         text = f"Every row is assigned with a probability of at least {least}: none is in doubt."
@@ -205,7 +201,7 @@ def traits(analysis: Analysis) -> list[list[Trait]]:
     Each further column is that in which the cluster differs most from those others that are near it in the
     columns before; if there are none, from all others together.
     """
-    mixture = MixtureView.of(analysis.model)
+    mixture = analysis.clusters
     means, n_clusters = mixture.means, len(mixture.means)
     if n_clusters == 1:
         return [[]]
@@ -295,7 +291,8 @@ def next_steps(analysis: Analysis, provenance: Provenance, tails: Sequence[str] 
     tails : list of str
         Columns whose logarithms may serve better.
     """
-    number, small = len(analysis.model.weights_), small_clusters(analysis)
+    number, n_clusters = len(analysis.model.weights_), len(analysis.groups)
+    small = small_clusters(analysis)
     n_outlying = int(np.count_nonzero(analysis.is_outlying))
     steps = []
     if n_outlying and not analysis.has_noise:
@@ -308,12 +305,16 @@ def next_steps(analysis: Analysis, provenance: Provenance, tails: Sequence[str] 
         steps.append(Step(text, provenance.command_with(noise=True)))
     if tails:
         steps.append(Step(tails_sentence(tails)))
-    if small and number > len(small):
+    if small and n_clusters > len(small):
         steps.append(
-            Step("Leave out the smallest clusters:", provenance.command_with(k=f"{number - len(small)}"))
+            Step("Leave out the smallest clusters:", provenance.command_with(k=f"{n_clusters - len(small)}"))
         )
     elif is_at_most_tried(analysis) and not tails:
-        steps.append(Step("Try more clusters:", provenance.command_with(k=f"{number}-{2 * number}")))
+        more: dict[str, str] = {"k": f"{number}-{2 * number}"}
+        noun = "clusters"
+        if analysis.are_combined:
+            more, noun = more | {"criterion": "clusters"}, "components"
+        steps.append(Step(f"Try more {noun}:", provenance.command_with(**more)))
     elif analysis.selection is None:
         steps.append(Step("Compare other numbers of clusters:", provenance.command_with(k="auto")))
     n_doubtful = np.count_nonzero(analysis.is_doubtful)
@@ -330,12 +331,13 @@ def next_steps(analysis: Analysis, provenance: Provenance, tails: Sequence[str] 
 def _of_columns(analysis: Analysis, provenance: Provenance) -> list[Step]:
     """Return what may be done about columns that do not separate clusters, and about those left out."""
     steps = []
-    mixture = MixtureView.of(analysis.model)
+    mixture = analysis.clusters
     is_used = mixture.separation > LIMITS.least_share
     used = [name for name, is_in in zip(analysis.names, is_used.tolist(), strict=True) if is_in]
     others = [name for name in analysis.names if name not in used]
     if others and len(mixture.means) > 1 < len(used) <= LIMITS.named_columns:
-        text = f"{join_names(others)} hardly {'differs' if len(others) == 1 else 'differ'} between clusters. "
+        noun, verb = ("Column", "differs") if len(others) == 1 else ("Columns", "differ")
+        text = f"{noun} {join_names(others)} hardly {verb} between clusters. "
         steps.append(
             Step(
                 f"{text}Leave {'it' if len(others) == 1 else 'them'} out:",
@@ -344,8 +346,8 @@ def _of_columns(analysis: Analysis, provenance: Provenance) -> list[Step]:
         )
     if provenance.categories:
         text = (
-            f"{join_names(list(provenance.categories))} did not take part. To cluster by such a column, "
-            "replace it by one column of 0 and 1 for each of its values."
+            f"Not used: {join_names(list(provenance.categories))}. To cluster by such a column, replace it "
+            "by one column of 0 and 1 for each of its values."
         )
         steps.append(Step(text))
     return steps
@@ -354,14 +356,16 @@ def _of_columns(analysis: Analysis, provenance: Provenance) -> list[Step]:
 def tails_sentence(tails: Sequence[str]) -> str:
     """Return what to do about columns with long tails."""
     return (
-        f"{join_names(tails)} {'has' if len(tails) == 1 else 'have'} a long tail, which clusters may "
+        f"{'Column' if len(tails) == 1 else 'Columns'} {join_names(tails)} "
+        f"{'has' if len(tails) == 1 else 'have'} a long tail, which clusters may "
         "follow. Replace the values by their logarithms and fit again."
     )
 
 
 def long_tails(analysis: Analysis, X: Array) -> list[str]:
     """Return columns of positive numbers whose clusters are wider the larger their values are."""
-    means, deviations = analysis.model.means_, analysis.deviations
+    mixture = MixtureView.of(analysis.model)
+    means, deviations = mixture.means, np.sqrt(mixture.variances)
     if len(means) < 3:
         return []
     sample = np.asarray(X[np.unique(np.linspace(0, len(X) - 1, LIMITS.sampled_rows).astype(np.int64))])

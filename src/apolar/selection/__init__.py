@@ -195,6 +195,8 @@ def select(
     if task.prior is not None and criterion not in UNDER_PRIOR:
         note = "Candidates were fitted under a prior, not by maximum likelihood."
     clusters = best.combine(X, by="overlap") if are_combined else None
+    if clusters is not None and clusters.n_clusters < best.n_components:
+        replace(FittedState.of(best), clusters=clusters.groups).set_on(best)
     said = reason(table, criterion, note, clusters)
     return Selection(best, tuple(table), criterion, said, models, note, clusters)
 

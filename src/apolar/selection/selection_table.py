@@ -248,5 +248,6 @@ def reason(table: Sequence[Row], criterion: str, note: str = "", clusters: Combi
         text += f" No more than {r} were tried: try more."
     elif most > least and r == least > 1:
         text += f" No fewer than {r} were tried: try fewer."
-    text = text if clusters is None else f"{text} {clusters.sentence}"
+    if clusters is not None and clusters.n_clusters < best.n_components:
+        text += f" {clusters.sentence}"
     return f"{text} {note}" if note else text
