@@ -132,6 +132,7 @@ def fit(
             from apolar.reports import report_page
             from apolar.reports.analysis import analyse
 
+            _refuse_noise_with_missing(table, noise)
             if table.labels is not None and all(map(is_missing, set(table.labels))):
                 raise BadInput("The label column is empty: leave --label-column out.")
             kinds = families(covariance, table.X.shape[1])
@@ -204,6 +205,12 @@ def _affordable_kinds(table: TableFile, numbers: int | list[int], kinds: Any) ->
         return "diag" if isinstance(numbers, int) else None
     say(f"{have}, and the fit may take long. Use --covariance diag or --covariance spherical.", err=True)
     return kinds
+
+
+def _refuse_noise_with_missing(table: TableFile, noise: bool | float | None) -> None:
+    """Name the options that help where noise is asked for and values are missing."""
+    if noise and table.missing_line:
+        raise BadInput("Values are missing, and --noise needs complete rows: add --drop-missing.")
 
 
 def provenance(table: TableFile, seed: int, *notes: str) -> Provenance:
@@ -383,6 +390,7 @@ def select(
             read_table(data, keep_missing=True, leave_out=KINDS, **reading) as table,
             warnings.catch_warnings(),
         ):
+            _refuse_noise_with_missing(table, noise)
             warnings.simplefilter("ignore")  # they are in the table of the selection
             bar.begin("comparing")
             mean, variances, n_missing = column_statistics(table.X, table.names)

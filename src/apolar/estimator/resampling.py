@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,7 @@ class Stability(Displayed):
     @property
     def mean(self) -> Array:
         """The mean Jaccard index of each cluster: above 0.75 it is stable, below 0.5 it dissolves."""
-        return np.asarray(np.nanmean(self.jaccard, axis=0))
+        return self._of_drawn(lambda jaccard: np.nanmean(jaccard, axis=0))
 
     @property
     def recovered(self) -> IndexArray:
@@ -51,7 +51,16 @@ class Stability(Displayed):
     def interval(self, level: float = 0.95) -> Array:
         """Return the interval of each cluster that has a fraction of the indices, shape (2, n_clusters)."""
         level = check_fraction(level, "level")
-        return np.asarray(np.nanquantile(self.jaccard, [(1 - level) / 2, (1 + level) / 2], axis=0))
+        ends = [(1 - level) / 2, (1 + level) / 2]
+        return self._of_drawn(lambda jaccard: np.nanquantile(jaccard, ends, axis=0))
+
+    def _of_drawn(self, describe: Callable[[Array], Any]) -> Array:
+        """Return a description of the clusters whose rows were drawn in any resample, NaN for others."""
+        is_drawn = np.any(np.isfinite(self.jaccard), axis=0)
+        described = np.asarray(describe(self.jaccard[:, is_drawn]))
+        values = np.full((*described.shape[:-1], len(is_drawn)), np.nan)
+        values[..., is_drawn] = described
+        return values
 
     def sentences(self) -> list[str]:
         """Return what a reader has to know of each cluster."""
@@ -60,6 +69,7 @@ class Stability(Displayed):
             f"Cluster {k + 1} comes back in {n} of {len(self.jaccard)} resamples (Jaccard index "
             f"{self.mean[k]:.2f}, 95% of them between {low[k]:.2f} and {high[k]:.2f})."
             for k, n in enumerate(self.recovered.tolist())
+            if np.isfinite(self.mean[k])
         ]
 
     def _display(self) -> tuple[str, TableCells]:

@@ -271,7 +271,8 @@ def warnings_of(
     n_components = fit.parameters.n_components
     n_empty = int(np.sum(_counts(data, fit) < 0.5))
     if n_empty:
-        empty = f"{n_empty} of {n_components} components hold less than one row. Ask for fewer components."
+        verb = "holds" if n_empty == 1 else "hold"
+        empty = f"{n_empty} of {n_components} components {verb} less than one row. Ask for fewer components."
         warnings.append(EmptyComponentWarning(empty))
     elif sample.n_rows == data.n_rows and not sample.has_distinct_rows(n_components):
         warnings.append(
