@@ -9,6 +9,7 @@ import apolar
 from apolar.plots.views import MixtureView
 from apolar.reports import Provenance
 from apolar.reports.analysis import analyse, describe
+from apolar.reports.listed_rows import choose_rows
 from apolar.reports.scoring import score_chunks, score_table
 from apolar.reports.text import (
     Finding,
@@ -211,6 +212,20 @@ def test_advice_does_not_contradict_itself(flowers):
     texts = [text for text, _ in steps_of(analysis, flowers.data)]
     assert not {"Leave out the smallest clusters:", "Try more clusters:"} <= set(texts)
     assert not any("were tried" in finding.text for finding in findings(analysis))
+
+
+def test_a_row_that_is_a_cluster_by_itself_may_be_set_aside_and_is_out_of_the_frame(flowers):
+    X = np.vstack([flowers.data, [[4000.0, 3.0, -3000.0, 1.2]]])
+    X[0, 0] = np.nan
+    analysis = analyse(X, NAMES, 4, seed=0, covariance_type="tied")
+    assert np.sort(analysis.counts)[0] == 1
+    steps = dict(steps_of(analysis, X))
+    asked = [command for text, command in steps.items() if "To set such rows aside" in text]
+    asked += [command for text, command in steps.items() if "by itself" in text]
+    assert "apolar fit data.csv -k 3 --noise --drop-missing" in asked
+    shown = choose_rows(analysis, X, [0, 1], 200, np.arange(1, 152))
+    assert shown.values[:, 0].max() < 10
+    assert "1 row is far outside the frame." in shown.remarks
 
 
 def test_advice_in_python_has_no_words_of_the_command_line(flowers, fitted):

@@ -69,7 +69,7 @@ def test_missing_values_and_outliers(two_clusters, tmp_path):
     page = apolar.report(model, X, tmp_path / "a.html").read_text()
     assert "1 value is missing" in page
     assert "1 row is an outlier" in page
-    assert "1 outlier is far outside the frame." in page
+    assert "1 row is far outside the frame." in page
     assert "was given. apolar.select(X) chooses the best of several." in page
     # Its number from 1, the column that says most, and how far it is there.
     outlier = page.partition('id="outlying"')[2].partition("</table>")[0]

@@ -55,14 +55,16 @@ def outlying_rows(
     if not len(positions):
         return []
     clusters, means = analysis.predicted[positions], analysis.clusters.means
+    # A row that is a cluster by itself is compared with the others.
+    is_alone = (clusters == NOISE_LABEL) | (analysis.counts[clusters] == 1)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         rows = np.asarray(X[positions])
-        if of_noise:
+        if is_alone.any() and (analysis.counts > 1).any():
             distances = [
-                np.nansum(((rows - m) / d) ** 2, axis=1)
-                for m, d in zip(means, analysis.deviations, strict=True)
+                np.nansum(((rows - m) / d) ** 2, axis=1) if count > 1 else np.full(len(rows), np.inf)
+                for m, d, count in zip(means, analysis.deviations, analysis.counts, strict=True)
             ]
-            clusters = np.argmin(distances, axis=0)
+            clusters = np.where(is_alone, np.argmin(distances, axis=0), clusters)
         offsets = (rows - means[clusters]) / analysis.deviations[clusters]
     sizes = np.where(np.isnan(offsets), -1.0, np.abs(offsets))
     columns = sizes.argmax(axis=1)
@@ -217,10 +219,10 @@ def choose_rows(
     values = np.asarray(X[positions], dtype=float)
     if np.any(analysis.n_missing):
         values = np.asarray(nameless(analysis.model).impute(values))
-    is_apart = analysis.is_outlying | (analysis.predicted == NOISE_LABEL)
-    inside = _inside(values, is_apart[positions])
-    n_outside, is_noise = int(np.count_nonzero(~inside)), analysis.predicted[positions] == NOISE_LABEL
-    one, many = ("row of noise", "rows of noise") if np.all(is_noise[~inside]) else ("outlier", "outliers")
+    is_noise = analysis.predicted == NOISE_LABEL
+    is_in_small = ~is_noise & (analysis.counts[analysis.predicted] < LIMITS.few_rows)
+    inside = _inside(values, (analysis.is_outlying | is_noise | is_in_small)[positions])
+    n_outside = int(np.count_nonzero(~inside))
     positions, values = positions[inside], values[inside]
     order = np.argsort(-analysis.uncertainty[positions], kind="stable")
     doubtful = order[analysis.is_doubtful[positions[order]]]
@@ -231,7 +233,7 @@ def choose_rows(
     if len(kept) + n_outside < analysis.n_rows:
         remarks.append(f"Shown: {len(kept):,} of {analysis.n_rows:,} rows, small clusters thinned less.")
     if n_outside:
-        which = f"1 {one} is" if n_outside == 1 else f"{n_outside:,} {many} are"
+        which = "1 row is" if n_outside == 1 else f"{n_outside:,} rows are"
         remarks.append(f"{which} far outside the frame.")
     posteriors = cluster_posteriors(analysis.model, X[positions])
     wrong = np.zeros(analysis.n_rows, dtype=bool)
@@ -252,11 +254,11 @@ def choose_rows(
     )
 
 
-def _inside(values: Array, outliers: Array) -> Array:
-    """Return which rows are in the frame: all but outliers so far away that the others would be a dot."""
-    if not outliers.any() or outliers.all():
+def _inside(values: Array, is_apart: Array) -> Array:
+    """Return which rows are in the frame: all but rows apart so far away that the others would be a dot."""
+    if not is_apart.any() or is_apart.all():
         return np.ones(len(values), dtype=bool)
-    low, high = values[~outliers].min(axis=0), values[~outliers].max(axis=0)
+    low, high = values[~is_apart].min(axis=0), values[~is_apart].max(axis=0)
     room = LIMITS.far * (high - low)
     is_near = np.all((values >= low - room) & (values <= high + room), axis=1)
-    return is_near | ~outliers
+    return is_near | ~is_apart

@@ -57,7 +57,7 @@ class Provenance:
         Parameters
         ----------
         **changes : object
-            `k`, such as "4", "2-6" or "auto"; `criterion`, `columns` (a list) or `noise` (True).
+            `k`, such as "4", "2-6" or "auto"; `criterion`; `columns`, a list; `noise`, `drop_missing`, bools.
         """
         if self.is_python:
             return _python_with(**changes)
@@ -65,8 +65,9 @@ class Provenance:
         if words[:2] != ["apolar", "fit"]:
             return ""
         for name, value in changes.items():
-            if name == "noise":
-                words = [word for word in words if not word.startswith("--noise")] + ["--noise"]
+            if isinstance(value, bool):
+                option = f"--{name.replace('_', '-')}"
+                words = [word for word in words if not word.startswith(option)] + [option] * value
                 continue
             short, *_ = options = _OPTIONS[name]
             listed = (
@@ -103,6 +104,7 @@ def _python_with(**changes: Any) -> str:
     """Return lines of Python that fit a mixture of X in another way."""
     k, criterion, columns = changes.get("k"), changes.get("criterion"), changes.get("columns")
     rows = "X" if columns is None else f"X[{columns!r}]"
+    rows = "X[~np.isnan(X).any(axis=1)]" if changes.get("drop_missing") else rows
     others = [f"criterion={criterion!r}"] if criterion else []
     if k is not None and k.isdecimal():
         return f"apolar.GaussianMixture({k}).fit({rows})"

@@ -120,13 +120,14 @@ def _of_the_fit(analysis: Analysis) -> Finding:
     passes = f"{count_noun(model.n_iter_, 'pass')} over the data"
     if not model.converged_:
         return Finding("problem", NOT_CONVERGED)
-    if analysis.fault:
+    if analysis.fault and not small_clusters(analysis):
         return Finding(
             "problem", f"EM ended after {passes}, but: {analysis.fault} There are no standard errors."
         )
     said = f"The fit converged after {passes}"
     if errors is None:
-        return Finding("note", f"{said}. There are no standard errors: {analysis.no_errors}")
+        reason = analysis.no_errors or "a cluster has too few rows."
+        return Finding("note", f"{said}. There are no standard errors: {reason}")
     if (errors.information_condition or 0) > LIMITS.ill_conditioned:
         hardly = "but the rows hardly determine some of the parameters: their standard errors are large."
         return Finding("note", f"{said}, {hardly}")
@@ -302,10 +303,15 @@ def next_steps(analysis: Analysis, provenance: Provenance, tails: Sequence[str] 
             else f"the {n_outlying:,} rows listed as outliers"
         )
         text = f"Check {which}: correct or remove errors. To set such rows aside instead:"
-        steps.append(Step(text, provenance.command_with(noise=True)))
+        steps.append(_set_aside(text, analysis, provenance))
     if tails:
         steps.append(Step(tails_sentence(tails)))
-    if small and n_clusters > len(small):
+    alone = np.flatnonzero(analysis.counts == 1)
+    if len(alone) and not analysis.has_noise and not n_outlying:
+        which = "row that is a cluster" if len(alone) == 1 else f"{len(alone):,} rows that are clusters"
+        text = f"Check the {which} by itself: correct or remove errors. To set such rows aside instead:"
+        steps.append(_set_aside(text, analysis, provenance))
+    elif small and n_clusters > len(small):
         steps.append(
             Step("Leave out the smallest clusters:", provenance.command_with(k=f"{n_clusters - len(small)}"))
         )
@@ -326,6 +332,12 @@ def next_steps(analysis: Analysis, provenance: Provenance, tails: Sequence[str] 
     steps += _of_columns(analysis, provenance)
     steps.append(Step("Assign new rows to these clusters:", provenance.prediction))
     return [step for step in steps if step.command or not step.text.endswith(":")]
+
+
+def _set_aside(text: str, analysis: Analysis, provenance: Provenance) -> Step:
+    """Return a step that allows for noise, which needs complete rows."""
+    is_complete = not np.any(analysis.n_missing)
+    return Step(text, provenance.command_with(noise=True, drop_missing=not is_complete))
 
 
 def _of_columns(analysis: Analysis, provenance: Provenance) -> list[Step]:
