@@ -6,8 +6,9 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 EXTRAS := cli,dask,exact,report
 # The first that knows dependency groups.
 PIP := pip>=25.1
-# Small matrices: one thread a process is fastest, and tests run in several.
-ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+# Small matrices: one thread a process is fastest, and tests run in several. What Python compiles is kept for the
+# processes that tests start, also where it is told to keep nothing.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 # The oldest versions of the libraries have wheels for Python 3.11.
 OLDEST_PYTHON ?= $(shell command -v python3.11 || echo $(PYTHON))
 OLDEST := .venv-oldest

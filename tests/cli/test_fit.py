@@ -286,15 +286,15 @@ def test_columns_that_separate_clusters_come_first(tmp_path, monkeypatch):
 
 def test_a_wide_table_is_told_before_the_fit(tmp_path):
     path = tmp_path / "wide.csv"
-    np.savetxt(path, np.random.default_rng(0).normal(size=(30, 40)), delimiter=",")
+    np.savetxt(path, np.random.default_rng(0).normal(size=(12, 15)), delimiter=",")
     result = run("fit", path, "-k", 1, "--no-report", "-o", tmp_path / "o")
-    assert "covariances have up to 820 parameters" not in result.output  # 1,200 values
+    assert "covariances have up to 120 parameters" not in result.output  # 180 values
     result = run("fit", path, "-k", 2, "--no-report", "-o", tmp_path / "o")
-    told = "covariances have up to 1,640 parameters, more than the table has values"
-    assert f"40 columns: full {told}: covariances are diagonal" in result.output
+    told = "covariances have up to 240 parameters, more than the table has values"
+    assert f"15 columns: full {told}: covariances are diagonal" in result.output
     assert "(diag covariances" in result.output
     result = run("fit", path, "-k", 2, "--covariance", "full", "--no-report", "-o", tmp_path / "o")
-    assert f"40 columns: {told}, and the fit may take long." in result.output
+    assert f"15 columns: {told}, and the fit may take long." in result.output
     assert "(full covariances" in result.output
 
 

@@ -12,7 +12,7 @@ from scipy import sparse
 
 import apolar
 
-X, _ = apolar.datasets.make_example(1, 20_000, random_state=0)
+X, _ = apolar.datasets.make_example(1, 9000, random_state=0)
 W = np.random.default_rng(1).uniform(0.2, 2.0, len(X))
 
 
@@ -72,7 +72,7 @@ def test_every_table_of_the_host(max_bytes, tmp_path):
     np.save(tmp_path / "x.npy", X.astype(np.float32))
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     expected = fitted(mapped.astype(np.float64), sample_weight=W)
-    for rows in (mapped, pd.DataFrame(mapped), [(mapped[:7000], W[:7000]), (mapped[7000:], W[7000:])]):
+    for rows in (mapped, pd.DataFrame(mapped), [(mapped[:3000], W[:3000]), (mapped[3000:], W[3000:])]):
         weights = None if isinstance(rows, list) else W
         model = fitted(apolar.on_device(rows, "cpu", weights, max_bytes=max_bytes))
         np.testing.assert_allclose(model.means_, expected.means_, atol=1e-6)

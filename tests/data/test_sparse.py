@@ -55,7 +55,7 @@ def test_clusters_are_found(kind):
 
 
 @pytest.mark.usefixtures("never_dense")
-@pytest.mark.parametrize("start", ["moments", "overseed", "kmeans", "mbhc", "emem", "k-means++"])
+@pytest.mark.parametrize("start", ["moments", "overseed", "mbhc", "k-means++"])
 def test_every_start(start):
     assert adjusted_rand_index(LABELS, fitted(X, init_params=start).predict(X)) > 0.4
 

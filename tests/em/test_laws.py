@@ -14,10 +14,10 @@ from mixtures import FAMILY_NAMES, pairs
 KINDS = ("plain", "weights", "noise", "rounding", "missing", "missing, rounding")
 KINDS += ("own tails, weights", "common tails, missing", "given tails, noise")
 
-each_problem = pytest.mark.parametrize(("name", "kind"), [(n, k) for n in FAMILY_NAMES for k in KINDS])
+PROBLEMS = [(name, kind) for name in FAMILY_NAMES for kind in KINDS]
 
 
-@each_problem
+@pytest.mark.parametrize(("name", "kind"), PROBLEMS)
 def test_the_gradient_is_that_of_the_objective(name, kind):
     data, start = problem_of(name, kind)
     prior, coordinates = data.prior_for(Prior()), data.coordinates(start)
@@ -36,9 +36,9 @@ def test_the_gradient_is_that_of_the_objective(name, kind):
     np.testing.assert_allclose(along.weights, moved.weights, rtol=1e-12)
 
 
-@pytest.mark.parametrize("has_prior", [False, True])
-@each_problem
-def test_the_objective_never_falls_and_runs_end_at_its_maximum(name, kind, has_prior):
+@pytest.mark.parametrize(("problem", "has_prior"), pairs(PROBLEMS, [False, True]))
+def test_the_objective_never_falls_and_runs_end_at_its_maximum(problem, has_prior):
+    name, kind = problem
     data, start = problem_of(name, kind)
     prior = data.prior_for(Prior()) if has_prior else None
     plain = plain_em(data, Fit(start, ""), prior, relative_tol=0.0, max_iter=30)

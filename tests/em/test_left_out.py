@@ -18,7 +18,7 @@ from apolar.mixture.parameters import MixtureParameters, batch
 from apolar.mixture.prior import AdaptivePrior, AddedRows, Strengths
 from em_steps import problem_of
 from kernel_sums import needs_kernels
-from mixtures import FAMILY_NAMES, each_family, pairs
+from mixtures import FAMILY_NAMES, pairs
 
 # Of every family, and with axes that are far from equal.
 ALIKE = np.stack([np.diag([1.0, 0.5, 2.0])] * 3)
@@ -59,14 +59,13 @@ def refitted(data, fit, prior, i):
 # The closed form knows how far a row is, not in which direction: for variances of axes, the squares of the
 # row along them are those of a random one, and the two differ by a tenth. Where clusters overlap, other rows
 # also change their component without the row, which makes optimism larger.
-@pytest.mark.parametrize(("spread", "tolerance"), [(4.0, 0.1), (1.6, 0.2)])
-@each_family
-def test_the_optimism_is_that_of_fits_without_each_row(name, spread, tolerance):
+@pytest.mark.parametrize(("name", "spread"), pairs(FAMILY_NAMES, [4.0, 1.6]))
+def test_the_optimism_is_that_of_fits_without_each_row(name, spread):
     prior = AdaptivePrior(strengths=Strengths(4.0, 0.5, 4.0))
     data, fit = fitted(*clusters(spread, 120), name, prior)
     seen = data.row_responsibilities(fit.parameters)[1]
     wanted = seen - [refitted(data, fit, prior, i) for i in range(120)]
-    assert (seen - fit.left_out).sum() == pytest.approx(wanted.sum(), rel=tolerance)
+    assert (seen - fit.left_out).sum() == pytest.approx(wanted.sum(), rel=0.1 if spread > 2 else 0.2)
     assert np.corrcoef(seen - fit.left_out, wanted)[0, 1] > 0.9
 
 

@@ -156,19 +156,17 @@ def test_as_few_rows_of_the_mixture_as_the_level_says():
     assert not gm.outliers(gm.means_, level=0.999).any()
 
 
-@pytest.mark.parametrize(
-    ("kind", "tolerance"), [("full", 0.02), ("diag", 0.025), ("spherical", 0.02), ("tied", 0.02)]
-)
-def test_new_rows_have_outliers_as_often_as_the_level_says(kind, tolerance):
+@pytest.mark.parametrize("kind", ["full", "diag", "spherical", "tied"])
+def test_new_rows_have_outliers_as_often_as_the_level_says(kind):
     # By the law of known parameters 71% of new tables have an outlier, where covariances are full.
     rng, found = np.random.default_rng(0), []
-    for _ in range(300):
+    for _ in range(120):
         rows = rng.standard_normal((2, 60, 8))
         rows[:, 30:] += 20.0 * (kind == "tied")
         gm = apolar.GaussianMixture(1 + (kind == "tied"), covariance_type=kind, prior=None, random_state=0)
         found.append(gm.fit(rows[0]).outliers(rows[1]).any())
-    # 300 tables, of which 5% have an outlier: a deviation of 1.3%.
-    assert abs(np.mean(found) - 0.05) < 2 * tolerance
+    # 120 tables, of which 5% have an outlier: a deviation of 2%.
+    assert abs(np.mean(found) - 0.05) < 0.06
 
 
 def test_the_rows_of_the_fit_are_known():
@@ -235,7 +233,7 @@ def test_misclassification_is_that_of_draws(name):
         assert shares.max() > 0.02
 
 
-@each_family
+@pytest.mark.parametrize("name", ["EII", "VVI", "EEE", "VVV"])
 def test_the_coefficient_of_bhattacharyya_is_its_integral(name):
     model = close_clusters(name, 2)
     found = model.overlap().bhattacharyya

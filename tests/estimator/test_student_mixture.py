@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from apolar import GaussianMixture, StudentMixture
 from apolar.scores import adjusted_rand_index
 from apolar.selection import select
-from mixtures import FAMILY_NAMES, each_family, pairs
+from mixtures import FAMILY_NAMES, pairs
 
 # Of families that do not suit the rows, and of two components for three clusters.
 pytestmark = pytest.mark.filterwarnings("ignore:Two solutions")
@@ -89,7 +89,7 @@ def test_the_optimum_is_that_of_direct_maximisation():
     assert -best.fun == pytest.approx(model.score(X) * len(X), abs=1e-5)
 
 
-@each_family
+@pytest.mark.parametrize("name", ["EII", "VVI", "EEE", "VVV"])
 def test_weights_are_counts(name):
     counts = (np.arange(len(X)) % 3).astype(float)
     tight = {"covariance_type": name, "tol": 1e-9, "max_iter": 3000}

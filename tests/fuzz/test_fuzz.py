@@ -37,13 +37,13 @@ def check(target, seeds):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_hostile_input_gives_a_result_or_words(target):
-    check(target, {*range(3), *REGRESSIONS.get(target, [])[::4]})
+    check(target, {*range(2), *REGRESSIONS.get(target, [])[::8]})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_more_hostile_input_gives_a_result_or_words(target):
-    check(target, {*range(3, 25), *REGRESSIONS.get(target, [])})
+    check(target, {*range(2, 25), *REGRESSIONS.get(target, [])})
 
 
 def test_what_is_wrong_is_noticed(monkeypatch):

@@ -196,12 +196,11 @@ def test_what_is_not_positive_definite_not_finite_or_not_known_is_left_to_numpy(
             assert not family.m_step(stats * np.nan, None).is_finite
 
 
-@pytest.mark.parametrize("name", ["EII", "VVI"])
-def test_many_columns(name):
+def test_many_columns():
     # The size of matrices is bounded, and families without matrices take more columns than that.
     labels = np.arange(8) % 2
     X = 5 * labels[:, None] + np.random.default_rng(0).standard_normal((8, 40_000))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FewRowsWarning)
-        model = GaussianMixture(2, covariance_type=name, init_params=labels).fit(X)
+        model = GaussianMixture(2, covariance_type="VVI", init_params=labels).fit(X)
     np.testing.assert_array_equal(model.predict(X), labels)

@@ -2,7 +2,6 @@
 
 import io
 import re
-import subprocess
 import sys
 
 import numpy as np
@@ -72,11 +71,6 @@ def test_a_figure_or_a_part_of_one_can_be_given():
     # A new figure is one of pyplot.
     figure = scatter_matrix(np.eye(4), columns=1)
     assert plt.get_fignums() == [figure.number]
-
-
-def test_importing_plots_costs_nothing():
-    code = "import sys, apolar.plots; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_without_matplotlib_the_message_says_what_to_install(monkeypatch):

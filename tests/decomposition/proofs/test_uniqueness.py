@@ -74,7 +74,7 @@ def generic_truth(dim, order, rank):
     return rank * dim < size
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_generic_terms_of_any_shape_are_never_misjudged(seed):
     rng = np.random.default_rng(seed)
     decided = 0
@@ -100,11 +100,10 @@ def on_rational_curve(n_points, degree, dim, rng):
 
 
 @pytest.mark.parametrize("curve_degree", [1, 2, 3])
-@pytest.mark.parametrize("seed", range(2))
-def test_terms_with_too_many_points_on_a_curve_are_not_called_unique(seed, curve_degree):
+def test_terms_with_too_many_points_on_a_curve_are_not_called_unique(curve_degree):
     # Powers of points on a rational normal curve of degree e are those of binary forms of degree e d, which
     # have infinitely many decompositions into more than (e d + 1) / 2 terms.
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     for _ in range(6):
         dim, order = int(rng.integers(curve_degree + 1, 7)), int(rng.integers(3, 8))
         special = on_rational_curve((curve_degree * order + 1) // 2 + 1, curve_degree, dim, rng)
