@@ -200,7 +200,7 @@ def test_a_form_of_border_rank_has_a_larger_rank(form):
     assert waring.residual < 1e-13
 
 
-@pytest.mark.parametrize("form", BORDER_FORMS[::2])
+@pytest.mark.parametrize("form", BORDER_FORMS[1:5])
 def test_terms_of_the_border_rank_are_not_exact(form):
     # Two points approach each other; polishing leaves 1e-12 at best, with weights of 1e3 and more.
     waring = decompose(form, form.dim, random_state=0)
