@@ -50,6 +50,22 @@ def test_the_summary_is_printed_as_r_prints_it():
     assert "<pre>" in fit.summary()._repr_html_()
 
 
+def test_the_summary_shows_parameters_on_demand():
+    fit = apolar.Mclust(X, 3, "VVI", random_state=0)
+    lines = str(fit.summary(parameters=True)).splitlines()
+    start = lines.index("Mixing probabilities:")
+    assert lines[: start - 1] == str(fit.summary()).splitlines()
+    assert [float(cell) for cell in lines[start + 2].split()] == pytest.approx(fit.parameters.pro, rel=1e-6)
+    start = lines.index("Means:")
+    second = [float(cell) for cell in lines[start + 3].split()[1:]]
+    assert second == pytest.approx(fit.parameters.mean[1], rel=1e-6)
+    start = lines.index("[,,2]")
+    first = [float(cell) for cell in lines[start + 2].split()[1:]]
+    assert first == pytest.approx(fit.parameters.variance.sigma[0, :, 1], rel=1e-6)
+    one = apolar.Mclust(X[:, :1], 2, random_state=0)
+    assert "Variances:" in str(one.summary(parameters=True))
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -131,6 +147,11 @@ def test_bad_arguments_are_refused():
 # --- the bootstrap test of the number of components ----------------------------------------------
 
 
+def test_too_few_tables_for_the_level_are_refused():
+    with pytest.raises(ValueError, match="nboot=19 or more"):
+        apolar.mclustBootstrapLRT(X, "VVI", nboot=9)
+
+
 def test_one_more_component_is_tested_until_it_is_no_better():
     test = apolar.mclustBootstrapLRT(X, "VVI", nboot=39, random_state=0)
     assert test.G == 3
@@ -160,9 +181,11 @@ def test_the_level_is_kept_by_one_component():
 
 def test_weights_are_of_the_rows_and_not_of_those_drawn():
     counts = np.full(len(X), 2.0)
-    test = apolar.mclustBootstrapLRT(X, "VVI", nboot=5, maxG=1, random_state=0, sample_weight=counts)
+    test = apolar.mclustBootstrapLRT(
+        X, "VVI", nboot=5, level=0.2, maxG=1, random_state=0, sample_weight=counts
+    )
     assert not np.isnan(test.boot[0]).any()
-    assert (1 if test.p_value[0] > 0.05 else 2) == test.G
+    assert (1 if test.p_value[0] > 0.2 else 2) == test.G
 
 
 def test_numbers_that_cannot_be_compared_are_refused():

@@ -93,6 +93,18 @@ def test_rows_keep_their_component_in_fit_predict(rng):
     np.testing.assert_array_equal(found[y >= 0], y[y >= 0])
 
 
+@pytest.mark.parametrize("unknown", [None, np.nan, -1])
+def test_rows_in_no_group_can_be_marked_in_three_ways(rng, unknown):
+    X, labels = two_clusters(rng)
+    X += 3.0 * labels[:, None]
+    groups = np.arange(120) // 3
+    groups[60:] = -1
+    expected = apolar.GaussianMixture(2, random_state=0).fit(X, groups=groups).means_
+    marked = [unknown if each < 0 else f"animal {each}" for each in groups]
+    found = apolar.GaussianMixture(2, random_state=0).fit(X, groups=np.array(marked, dtype=object)).means_
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_a_row_of_weight_two_in_a_group_is_the_row_twice(rng):
     X, _ = two_clusters(rng, 30)
     groups, weights = np.arange(60) // 3, np.ones(60)
@@ -162,6 +174,7 @@ def test_unknown_rows_can_be_marked_in_three_ways(rng, unknown):
         ({"groups": [1, 2]}, "groups must have one entry for each of the 120 rows"),
         ({"y": [0, 1, -1, -1] * 30, "groups": [7, 7, -1, -1] * 30}, "Rows 0 and 1 are in one group"),
         ({"fixed": {"mean": 1}}, "weights, means, covariances; got"),
+        ({"fixed": {"weights": [0.5, 0.2]}}, r"Divide fixed\['weights'\] by its sum"),
         ({"fixed": {"means": np.zeros((3, 2))}}, r"must have the shape \(2, 2\)"),
         ({"fixed": {"means": [[0, np.nan], [1, 1]]}}, "NaN for all of a component"),
         ({"fixed": {"covariances": -np.ones((2, 2, 2))}}, "not positive definite"),

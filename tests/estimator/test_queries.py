@@ -305,3 +305,35 @@ def test_noise_is_left_out():
     X, _ = example()
     X = np.vstack([X, np.random.default_rng(0).uniform(-20, 20, (40, 4))])
     assert fitted(X, "spherical", noise=True).overlap().misclassification.shape == (3, 3)
+
+
+@pytest.mark.parametrize("cls", [GaussianMixture, apolar.StudentMixture])
+def test_quantiles_and_probabilities_of_a_column_are_inverse(cls):
+    X, _ = example()
+    part = cls(3, random_state=0).fit(X).marginal(1)
+    p = np.linspace(0.001, 0.999, 101).reshape(1, -1)
+    values = part.quantile(p)
+    assert values.shape == p.shape
+    assert np.all(np.diff(values[0]) > 0)
+    # Up to the rounding of the values.
+    np.testing.assert_allclose(part.cdf(values[0]), p[0], atol=1e-12)
+    x = np.linspace(*part.quantile([0.0005, 0.9995]), 20_001)
+    summed = np.cumsum(np.exp(part.score_samples(x[:, None]))) * (x[1] - x[0])
+    np.testing.assert_allclose(part.cdf(x) - 0.0005, summed, atol=1e-3)
+    assert part.quantile([0, 1]).tolist() == [-np.inf, np.inf]
+
+
+def test_quantiles_of_several_columns_are_refused():
+    X, _ = example()
+    model = GaussianMixture(3, random_state=0).fit(X)
+    for call in (lambda: model.cdf([1.0]), lambda: model.quantile(0.5)):
+        with pytest.raises(ValueError, match=r"marginal\(0\)"):
+            call()
+    part = model.marginal(0)
+    with pytest.raises(ValueError, match="from 0 to 1; got 2"):
+        part.quantile([0.5, 2])
+    with pytest.raises(ValueError, match="one column"):
+        part.cdf(X)
+    noisy = GaussianMixture(2, noise=True, random_state=0).fit(X[:, :1])
+    with pytest.raises(ValueError, match="noise=False"):
+        noisy.quantile(0.5)

@@ -658,6 +658,50 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         """
         return marginals.regress(self, columns, values)
 
+    def cdf(self, X: Any) -> Array:
+        """Return the probability of a value up to each of X, for a mixture of one column.
+
+        Parameters
+        ----------
+        X : array_like, shape (n_samples,) or (n_samples, 1)
+
+        Returns
+        -------
+        probabilities : ndarray, shape (n_samples,)
+
+        Examples
+        --------
+        >>> import apolar
+        >>> iris = apolar.datasets.load_iris()
+        >>> petals = apolar.GaussianMixture(3, random_state=0).fit(iris.data).marginal(2)
+        >>> petals.cdf([1.5, 3.0, 5.0]).round(2)
+        array([0.19, 0.33, 0.72])
+        """
+        return marginals.cdf(self, X)
+
+    def quantile(self, q: Any) -> Array:
+        """Return the values up to which a mixture of one column has some probabilities.
+
+        Parameters
+        ----------
+        q : array_like
+            Probabilities, from 0 to 1.
+
+        Returns
+        -------
+        values : ndarray
+            In the shape of `q`.
+
+        Examples
+        --------
+        >>> import apolar
+        >>> iris = apolar.datasets.load_iris()
+        >>> petals = apolar.GaussianMixture(3, random_state=0).fit(iris.data).marginal(2)
+        >>> petals.quantile([0.25, 0.5, 0.75]).round(1)
+        array([1.6, 4.2, 5.1])
+        """
+        return marginals.quantile(self, q)
+
     def discriminating_directions(self, n_directions: int = 2) -> Directions:
         """Return the directions in which the components are most apart, as mclust's `MclustDR`.
 

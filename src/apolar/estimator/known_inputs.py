@@ -100,7 +100,8 @@ def _groups_of(groups: Any) -> IndexArray:
     if values.ndim != 1:
         raise ValueError(f"groups must hold one entry for each row; got shape {values.shape}.")
     codes: dict[Any, int] = {UNKNOWN: UNKNOWN}
-    return np.array([UNKNOWN if e != e else codes.setdefault(e, len(codes)) for e in values], dtype=int)
+    named = (UNKNOWN if _is_missing(each) else each for each in values)
+    return np.array([codes.setdefault(each, len(codes)) for each in named], dtype=int)
 
 
 def _spread(labels: IndexArray, groups: IndexArray) -> IndexArray:
@@ -135,7 +136,7 @@ def _held(problem: Problem, n_components: int, fixed: Any) -> HeldParameters:
             raise ValueError(
                 "With a noise component weights cannot be fixed: leave out noise or the weights."
             )
-        weights = checked_weights(fixed["weights"], n_components)
+        weights = checked_weights(fixed["weights"], n_components, "fixed['weights']")
     if "means" in fixed:
         means = whitening.transform(_partly(fixed["means"], "means", (n_components, n_features)))
     if "covariances" in fixed:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
-from scipy.stats import chi2, f
+from scipy.stats import chi2, f, norm, t
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_fraction, check_integer, numeric_array, random_generator
@@ -27,11 +27,13 @@ from apolar.mixture.prior import Strengths
 __all__ = [
     "OutlierRule",
     "Regression",
+    "cdf",
     "conditional",
     "directions",
     "find_outliers",
     "impute",
     "marginal",
+    "quantile",
     "regress",
 ]
 
@@ -236,6 +238,54 @@ def impute(model: Any, rows: Rows, dtype: np.dtype[Any], n_draws: int | None) ->
     out = _map_rows(rows, filled, rows.n_features, dtype, axis=-2)
     is_elsewhere = rows.device_template is not None and not rows.returns_to_host
     return to_device_of(out, rows.device_template) if is_elsewhere else out
+
+
+# --- one column ---------------------------------------------------------------------------------
+
+
+def cdf(model: Any, values: Any) -> Array:
+    """Return the probability of values up to each of some, of a mixture of one column."""
+    weights, means, deviations, law = _laws_of_column(model)
+    x = numeric_array(values, "X").astype(np.float64)
+    if x.ndim != 1 and x.shape[1:] != (1,):
+        raise ValueError(f"X must hold one column; got shape {x.shape}.")
+    return np.asarray(law.cdf((x.reshape(-1, 1) - means) / deviations) @ weights)
+
+
+def quantile(model: Any, probabilities: Any) -> Array:
+    """Return the values up to which a mixture of one column has some probabilities, by bisection."""
+    weights, means, deviations, law = _laws_of_column(model)
+    p = numeric_array(probabilities, "q").astype(np.float64)
+    if not np.all((p >= 0) & (p <= 1)):
+        raise ValueError(f"q must hold probabilities, from 0 to 1; got {p[~((p >= 0) & (p <= 1))][0]}.")
+    # Each is between those of the components.
+    of_components = means + deviations * law.ppf(p[..., None])
+    low, high = of_components.min(axis=-1), of_components.max(axis=-1)
+    is_open = low < high
+    while np.any(is_open):
+        with np.errstate(invalid="ignore"):  # the ends of all values: for 0 and 1
+            middle = low + (high - low) / 2
+        # Halves end where nothing is between the ends.
+        is_open &= (low < middle) & (middle < high)
+        is_below = law.cdf((middle[..., None] - means) / deviations) @ weights < p
+        low, high = np.where(is_open & is_below, middle, low), np.where(is_open & ~is_below, middle, high)
+    return np.asarray(high)
+
+
+def _laws_of_column(model: Any) -> tuple[Array, Array, Array, Any]:
+    """Return weights, means and scales of the components of one column, and their standard law."""
+    state = FittedState.of(model)
+    parameters, n_features = state.parameters, state.parameters.n_features
+    if n_features != 1:
+        raise ValueError(
+            f"The mixture has {n_features} columns: call it for one of them, as in "
+            "model.marginal(0).quantile(0.5)."
+        )
+    if parameters.noise is not None:
+        raise ValueError("A noise component has no law of its own: fit with noise=False, or take a marginal.")
+    variances = state.family.matrices(np.asarray(parameters.covariances), *parameters.means.shape)[:, 0, 0]
+    law = norm if parameters.dof is None else t(parameters.dof)
+    return parameters.weights / parameters.weights.sum(), parameters.means[:, 0], np.sqrt(variances), law
 
 
 # --- columns ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Curves: EM on its way to the optimum, and the criterion of a selection."""
+"""Curves: EM on its way to the optimum, the criterion of a selection, and components combined."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar._core.checks import numeric_array
 from apolar._core.display import count_noun
+from apolar.estimator.cluster_merging import Combination
 from apolar.mixture import SphericalMixture
 from apolar.plots.chart import (
     DASHES,
@@ -34,7 +35,7 @@ from apolar.selection.selection_table import ranked_rows
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["bic_curves", "convergence", "convergence_chart", "selection_chart"]
+__all__ = ["bic_curves", "convergence", "convergence_chart", "entropies", "selection_chart"]
 
 # Passes are marked up to this many.
 MAX_MARKS = 100
@@ -293,3 +294,49 @@ def _remarks(selection: Selection, highest: float) -> list[str]:
     if any(row.is_fitted and not row.converged for row in selection.table):
         remarks.append("Hollow marks: EM did not converge.")
     return remarks
+
+
+# --- components that are combined -------------------------------------------------------------------
+
+
+def entropies(combination: Combination, *, ax: Axes | None = None) -> Axes:
+    """Draw the entropy of the clustering, or the largest overlap, against the number of clusters.
+
+    Parameters
+    ----------
+    combination : Combination
+        What `GaussianMixture.combine` returns; it is drawn by what clusters were combined by.
+    ax : matplotlib Axes, optional
+        What to draw into; those of a new figure of pyplot by default.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+        `ax.figure.savefig(path)` writes the picture.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> X = apolar.datasets.load_iris().data
+    >>> gm = apolar.GaussianMixture(3, random_state=0).fit(X)
+    >>> ax = apolar.plots.entropies(gm.combine(X))
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('number of clusters', 'entropy of the clustering')
+    """
+    if not isinstance(combination, Combination):
+        raise TypeError(
+            f"combination must be what combine returns, not {type(combination).__name__}: pass gm.combine(X)."
+        )
+    is_overlap = combination.by == "overlap"
+    values = combination.overlaps if is_overlap else combination.entropies
+    numbers, chosen = np.arange(1, len(values) + 1), combination.n_clusters
+    layers = [
+        Line(numbers, values, MARK | {"color": INK, "linestyle": "-"}, "values"),
+        Line(
+            numbers[chosen - 1 : chosen], values[chosen - 1 : chosen], _RING | {"color": INK}, label="chosen"
+        ),
+    ]
+    name = "largest overlap of two clusters" if is_overlap else "entropy of the clustering"
+    ends = (0.5, len(values) + 0.5)
+    title, axes = "Combined components", ("number of clusters", name)
+    return draw_chart(Chart(layers, ends, limits(values), title, axes, [combination.sentence], "integer"), ax)

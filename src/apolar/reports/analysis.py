@@ -231,7 +231,8 @@ def analyse(
     standardise : bool, default=False
         Divide the columns by their standard deviations first. It matters to spherical components only:
         the others follow the units of the columns.
-    criterion : {"bic", "aic", "icl", "evidence", "loo"}, default="bic"
+    criterion : {"bic", "aic", "icl", "evidence", "loo", "clusters"}, default="bic"
+        "clusters" combines components that overlap, also those of one number.
     noise : bool or float, default=False
         Whether rows may be noise, or the fraction of them that is expected to be.
     tails : {"gaussian", "t", "auto"}, default="gaussian"
@@ -265,7 +266,7 @@ def analyse(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warnings.simplefilter("ignore", ColumnWarning)  # the notes on the table say it
-        if len(numbers) == 1 and isinstance(kinds, str):
+        if len(numbers) == 1 and isinstance(kinds, str) and criterion != "clusters":
             law = _LAWS[_tails_of(data, tails, numbers[0], kinds, seed, noise)]
             caught.clear()  # of fits that were only compared
             fitted = law(numbers[0], covariance_type=kinds, random_state=seed, noise=noise).fit(data)

@@ -107,19 +107,19 @@ def _from_labels(
     return data.m_step(data.imputed().hard_stats(labels, n_components), prior)
 
 
-def checked_weights(weights: Any, n_components: int) -> Array:
-    """Return the checked weights, with sum one."""
-    array = _real_array(weights, "weights_init")
-    _check_shape(array, (n_components,), "weights", "weights_init", "one number for each component")
+def checked_weights(weights: Any, n_components: int, name: str = "weights_init") -> Array:
+    """Return the checked weights, with sum one; `name` is what the user calls them."""
+    array = _real_array(weights, name)
+    _check_shape(array, (n_components,), "weights", name, "one number for each component")
     if np.any(array < 0) or np.any(array > 1 + SUM_ROUNDING):
         raise ValueError(
             f"The parameter 'weights' should be in the range [0, 1], but got max value {array.max():.5f}, "
-            f"min value {array.min():.5f}. Divide weights_init by its sum."
+            f"min value {array.min():.5f}. Divide {name} by its sum."
         )
     if not np.isclose(array.sum(), 1, rtol=0, atol=SUM_ROUNDING):
         raise ValueError(
             f"The parameter 'weights' should be normalized, but got sum(weights) = {array.sum():.5f}. Divide "
-            "weights_init by its sum."
+            f"{name} by its sum."
         )
     return array / array.sum()
 

@@ -176,8 +176,8 @@ class Mclust:
             z = np.column_stack([z, 1 - z.sum(axis=1)])
         return SimpleNamespace(classification=np.asarray(model.predict(rows)) + 1, z=z)
 
-    def summary(self) -> Summary:
-        """Return what R's `summary` prints."""
+    def summary(self, *, parameters: bool = False) -> Summary:
+        """Return what R's `summary` prints, with `parameters` also proportions, means and covariances."""
         title, plural = "Gaussian finite mixture model fitted by EM algorithm", "s" * (self.G > 1)
         what = f"Mclust {self.modelName} ({WORDS[self.modelName]}) model with {self.G} component{plural}"
         if self.mixture.noise_box_ is not None:
@@ -201,8 +201,25 @@ class Mclust:
         ]
         model = textwrap.wrap(f"{what}:", R_WIDTH)
         lines = [rule, title, rule, "", *model, "", *of_fit, "", "Clustering table:", *table]
+        lines += self._parameter_lines() if parameters else []
         text = "\n".join(lines)
         return Summary(text, f"<pre>{escape(text)}</pre>")
+
+    def _parameter_lines(self) -> list[str]:
+        """Return proportions, means and covariances."""
+        known, numbers = self.parameters, [str(k + 1) for k in range(self.G)]
+        given = getattr(self.mixture, "feature_names_in_", [f"V{j + 1}" for j in range(self.d)])
+        names = [str(name) for name in given]
+        labels = [*numbers, *(["0"] if len(known.pro) > self.G else [])]
+        lines = ["", "Mixing probabilities:", *text_table(labels, [list(map(_figures, known.pro))])]
+        if self.d == 1:
+            for title, values in (("Means:", known.mean), ("Variances:", known.variance.sigmasq)):
+                lines += ["", title, *text_table(numbers, [list(map(_figures, values))])]
+            return lines
+        lines += ["", "Means:", *_matrix_lines(numbers, names, known.mean), "", "Variances:"]
+        for k in range(self.G):
+            lines += [f"[,,{k + 1}]", *_matrix_lines(names, names, known.variance.sigma[..., k])]
+        return lines
 
     def __repr__(self) -> str:
         return f"'Mclust' model object: ({self.modelName},{self.G})"
@@ -284,6 +301,11 @@ def mclustBootstrapLRT(  # noqa: N802
     check_integer(nboot, "nboot", least=1)
     check_integer(maxG, "maxG", least=1)
     check_fraction(level, "level")
+    if 1 / (nboot + 1) > level:
+        raise ValueError(
+            f"With nboot={nboot} no p-value is below {1 / (nboot + 1):.2g}: at level={level:g} give "
+            f"nboot={math.ceil(1 / level) - 1} or more."
+        )
     rng = random_generator(random_state)
     known = {"random_state": int(rng.integers(2**31)), **parameters}
     of_drawn = {name: value for name, value in known.items() if name != "sample_weight"}
@@ -329,6 +351,11 @@ def _drawn_statistic(X: Array, g: int, name: str, known: dict[str, Any]) -> floa
 
 def _code(covariance_type: str) -> str:
     return covariance_type if covariance_type in UNIVARIATE else family(covariance_type).code
+
+
+def _matrix_lines(columns: list[str], rows: list[str], values: Array) -> list[str]:
+    cells = [[name, *map(_figures, line)] for name, line in zip(rows, values.tolist(), strict=True)]
+    return text_table(["", *columns], cells)
 
 
 def _figures(value: float) -> str:
