@@ -202,6 +202,16 @@ def test_far_rows_are_in_every_sample():
     assert sorted(np.bincount(labels)) == [1, 11_999, 12_000, 12_000]
 
 
+def test_rare_values_of_a_column_of_integers_are_not_far():
+    X = balls()
+    # A pixel at the edge of images: nearly always zero.
+    X[:, 2] = np.r_[np.zeros(280), np.ones(6), np.full(14, 16)]
+    GaussianMixture(3, random_state=0).fit(X)
+    X[0, 2] = 999
+    with pytest.warns(FarRowsWarning, match="^Row 0 is more than"):
+        GaussianMixture(3, random_state=0).fit(X)
+
+
 def test_rows_are_named_by_their_place_in_X():
     X = balls()
     X[[3, 50, 299], 0] = 1e6
