@@ -85,7 +85,10 @@ def _keys(result: Any) -> list[str]:
         # There is none with `reg_covar` in its place.
         family, prior = check_parameters(result)
         shape = int(result.n_components), result.n_features_in_
-        keys += _PRIORS[prior.shrinks(family, *shape)] if prior is not None else ()
+        if family.has_factors:
+            keys += ["ghahramani1996", "tipping1999", "mcnicholas2008"]
+        elif prior is not None:
+            keys += _PRIORS[prior.shrinks(family, *shape)]
         return [*keys, "nocedal2006"]
     if isinstance(result, SphericalMixture):
         start = {"spherical": ["hsu2013"], "diag": ["anderson1956"]}.get(result.covariance_type, [])

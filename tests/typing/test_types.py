@@ -11,7 +11,7 @@ import apolar
 from apolar._core import checks
 from apolar.decomposition.constraints import CONSTRAINTS
 from apolar.decomposition.methods import METHODS
-from apolar.mixture.families import FAMILIES
+from apolar.mixture.families import FACTORS, FAMILIES
 from apolar.scores import CRITERIA
 from apolar.search.starts import STARTS
 
@@ -21,7 +21,7 @@ SCRIPT = Path(__file__).parent / "script.py"
 @pytest.mark.parametrize(
     ("names", "known"),
     [
-        (checks.CovarianceType, FAMILIES),
+        (checks.CovarianceType, FAMILIES | FACTORS),
         (checks.StartName, STARTS),
         (checks.Criterion, CRITERIA),
         (checks.Method, METHODS),

@@ -16,6 +16,7 @@ CovarianceType = Literal[
     "full", "tied", "diag", "tied_diag", "spherical", "tied_spherical",
     "VVV", "EEE", "VVI", "EEI", "VII", "EII",
     "VEI", "EVI", "VEE", "EVE", "VVE", "EEV", "VEV", "EVV", "E", "V",
+    "factor", "ppca", "factor_tied_noise", "ppca_tied_noise", "UUU", "UUC", "UCU", "UCC",
 ]  # fmt: skip
 """scikit-learn's names of covariance families, and mclust's codes."""
 

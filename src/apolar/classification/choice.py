@@ -221,6 +221,12 @@ def _shared_candidates(rows: ClassRows, settings: Any, by_prediction: bool) -> l
     kinds = default_kinds(rows.values.shape[1], len(rows.values)) if given is None else given
     kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     families = {kind: family(kind) for kind in kinds}
+    for kind, known in families.items():
+        if known.has_factors:
+            raise ValueError(
+                f"covariance_type={kind!r} is for mixtures without classes: use 'diag' or 'full' here, or "
+                "fit a GaussianMixture to each class."
+            )
     # With the default prior the strength is the one that predicts the classes of rows left out best.
     is_default = prior == "default" and by_prediction
     shrinking = [kind for kind in families if is_default and families[kind].name in ("full", "tied")]

@@ -20,10 +20,15 @@ from apolar.data import Scratch, thread_scratch
 from apolar.data.chunks import row_squares
 from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
+from apolar.mixture.low_rank import FactorStats
 from apolar.mixture.tails import Tails
 
 if TYPE_CHECKING:
     from apolar.em.known import Known
+
+
+# The least precision of a factor, less that of an unknown one, that counts as a signal.
+MIN_SIGNAL = 1e-9
 
 
 class Block(ABC):
@@ -124,6 +129,10 @@ class Block(ABC):
         nearest = xp.argmax(logits, axis=0)
         hard = xp.stack([xp.astype(nearest == k, logits.dtype) for k in range(len(natural))])
         return self.stats(hard if self.weights is None else hard * self.weights)
+
+    def signals(self, natural: Array) -> Any:
+        """Return the part of each squared distance that is in the directions of factors, if there are any."""
+        raise NotImplementedError
 
     def peaks(self, natural: Array) -> Any:  # noqa: ARG002
         """Return the largest logit that each component gives a row with the same missing values.
@@ -300,6 +309,8 @@ class RawBlock(Block):
 
 def has_kernel(family: Family, n_features: int) -> bool:
     """Return whether the extension is used, and sums the row statistics of a family."""
+    if family.has_factors:
+        return False
     n_stats = compiled.n_stats(family.n_axes, n_features)
     return compiled.kernels is not None and family.n_stats(n_features) == n_stats
 
@@ -316,7 +327,10 @@ def dense_block(
         return CompiledBlock(values, weights, family, row_map, n_threads)
     # Blocks of whitened rows are kept.
     scratch = Scratch() if whitening is None else thread_scratch()
-    return StatsBlock(write_row_stats(values, family, whitening, scratch), weights)
+    row_stats = write_row_stats(values, family.row_family, whitening, scratch)
+    if family.has_factors:
+        return FactorBlock(row_stats, weights, values.shape[1])
+    return StatsBlock(row_stats, weights)
 
 
 def write_row_stats(values: Any, family: Family, whitening: Whitening | None, scratch: Scratch) -> Any:
@@ -334,6 +348,89 @@ def write_row_stats(values: Any, family: Family, whitening: Whitening | None, sc
         whitening.write(values, whitened)
     family.write_quadratics(whitened, row_stats[1 + n_features :, ...])
     return row_stats
+
+
+class FactorBlock(StatsBlock):
+    """Rows for components of few factors, whose expected values are part of the statistics.
+
+    Parameters
+    ----------
+    row_stats : array, shape (n_row_stats, n_rows)
+        Of the rows alone.
+    weights : array or None, shape (n_rows,)
+    n_features : int
+    """
+
+    def __init__(self, row_stats: Any, weights: Any, n_features: int) -> None:
+        super().__init__(row_stats, weights)
+        self.n_features = n_features
+        # The factors, for the natural parameters that were asked for last.
+        self._last: tuple[Array, Any] | None = None
+
+    def _factors(self, natural: Array) -> tuple[FactorStats, Array, Any]:
+        """Return the parts of natural parameters, and roots C of covariances C^t C of the factors of a row.
+
+        And C^-t times the expected factors, shape (len(natural), n_factors, n_rows).
+        """
+        parts = FactorStats.of(natural, self.row_stats.shape[0], self.n_features)
+        n, q = parts.factors.shape
+        # Noise has no factors.
+        is_noise = ~np.any(parts.squares, axis=(-2, -1), keepdims=True)
+        roots = np.linalg.inv(np.linalg.cholesky(-2 * parts.squares + is_noise * np.eye(q)))
+        last = self._last
+        if last is None or last[0] is not natural:
+            across = np.reshape(roots @ parts.cross, (-1, self.n_features))
+            x = self.row_stats[1 : 1 + self.n_features, ...]
+            factors = to_device_of(across, x) @ x
+            factors = namespace(factors).reshape(factors, (n, q, self.n_rows))
+            factors += to_device_of(np.ascontiguousarray(roots @ parts.factors[..., None]), x)
+            self._last = last = natural, factors
+        return parts, roots, last[1]
+
+    def logits(self, natural: Array) -> Any:
+        """Return the expected natural parameters times the statistics of rows and factors."""
+        parts, roots, factors = self._factors(natural)
+        logits = super().logits(np.ascontiguousarray(parts.rows))
+        spread = (parts.squares * (np.swapaxes(roots, -1, -2) @ roots)).sum(axis=(-2, -1))
+        logits += 0.5 * namespace(factors).sum(factors * factors, axis=1)
+        logits += to_device_of(spread[:, None], logits)
+        return logits
+
+    def weighted_stats(self, weighted: Any, responsibilities: Any, natural: Array) -> Any:
+        """Return the statistics of rows and factors, summed under responsibilities times factors of tails."""
+        _, roots, factors = self._factors(natural)
+        xp, (n, q, _) = namespace(self.row_stats), roots.shape
+        if isinstance(weighted, np.ndarray):
+            weighted, responsibilities = (
+                to_device_of(each, factors) for each in (weighted, responsibilities)
+            )
+        back = to_device_of(np.ascontiguousarray(np.swapaxes(roots, -1, -2)), factors)
+        shares = factors * weighted[:, None, :]
+        x = self.row_stats[1 : 1 + self.n_features, ...]
+        cross = xp.reshape(xp.reshape(shares, (-1, self.n_rows)) @ x.T, (n, q, -1))
+        squares = shares @ xp.permute_dims(factors, (0, 2, 1))
+        squares += xp.sum(responsibilities, axis=1)[:, None, None] * to_device_of(np.eye(q), x)
+        parts = (
+            super().stats(weighted),
+            xp.reshape(back @ cross, (n, -1)),
+            xp.reshape(back @ xp.sum(shares, axis=2)[..., None], (n, -1)),
+            xp.reshape(back @ squares @ xp.permute_dims(back, (0, 2, 1)), (n, -1)),
+        )
+        return xp.concat(parts, axis=1)
+
+    def signals(self, natural: Array) -> Any:
+        """Return the part of each squared distance that is in the directions of the loadings.
+
+        Shape (len(natural), n_rows); zero for noise.
+        """
+        parts, roots, factors = self._factors(natural)
+        # With M = I + G the precision of the factors, and w = M z: w^t (G^-1 - M^-1) w.
+        values, axes = np.linalg.eigh(-2 * parts.squares)
+        values = np.maximum(values, 1.0)
+        inverse = 1 / np.sqrt(np.maximum(values - 1, MIN_SIGNAL) * values)
+        towards = np.swapaxes(axes, -1, -2) @ np.linalg.inv(roots) * inverse[..., None]
+        moved = to_device_of(np.ascontiguousarray(towards), factors) @ factors
+        return namespace(moved).sum(moved * moved, axis=1)
 
 
 def squares_about(rows: Any, whitening: Whitening) -> Array:

@@ -17,7 +17,6 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.constants import MIN_WEIGHT
 from apolar.em.known import HeldParameters
-from apolar.mixture import sharing
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, noise_weights
 from apolar.mixture.prior import Prior
@@ -50,7 +49,7 @@ class LocalCoordinates:
     @functools.cached_property
     def _root(self) -> Array:
         """L, per covariance."""
-        return sharing.root_of(self.family, self.centre.covariances)
+        return self.family.chart.root_of(self.family, self.centre.covariances)
 
     @functools.cached_property
     def _weights(self) -> Array:
@@ -62,7 +61,7 @@ class LocalCoordinates:
     def _information(self) -> Array:
         """The information about the coordinates of the covariances, in their shape."""
         counts = self.centre.weights * self.weight
-        return sharing.information(self.family, counts, self.centre.n_features, self._root)
+        return self.family.chart.information(self.family, counts, self.centre.n_features, self._root)
 
     @functools.cached_property
     def scales(self) -> Array:
@@ -141,9 +140,9 @@ class LocalCoordinates:
         a, b, c, d = self._changes(tangent)
         logs = np.log(np.maximum(self._weights, MIN_WEIGHT)) + a
         weights = np.exp(logs - logs.max())
-        means = self.centre.means + self.family.times(self._root, b)
+        means = self.centre.means + self.family.chart.move_means(self.family, self._root, b)
         # Without a prior components may collapse: variances have the same floor as in the M-step.
-        covariances = self.family.floored(sharing.retract(self.family, self._root, c))
+        covariances = self.family.floored(self.family.chart.retract(self.family, self._root, c))
         dof = self.centre.dof
         if len(d) and dof is not None:
             dof = np.clip(dof * np.exp(d), MIN_DOF, MAX_DOF)
@@ -186,7 +185,7 @@ class LocalCoordinates:
         # The prior is one of the weights relative to each other, whatever that of the noise is.
         by_weight[:r] += terms.rows * (1 - r * parameters.weights / parameters.weights.sum())
         where = self._root, self._changes(tangent)[2], parameters
-        by_mean, by_covariance = sharing.gradients(self.family, *where, stats, prior)
+        by_mean, by_covariance = self.family.chart.gradients(self.family, *where, stats, prior)
         by_dof = np.zeros(0)
         if len(self._of_dof) and stats.dof_slopes is not None and parameters.dof is not None:
             slopes = stats.dof_slopes * parameters.dof
@@ -208,5 +207,5 @@ def coordinates_of_components(family: Family, n_components: int, n_features: int
     r, m = n_components, n_features
     of_weights = np.arange(r)[:, None]
     of_means = r + np.arange(r * m).reshape(r, m)
-    of_covariances = r + r * m + sharing.positions(family, r, m)
+    of_covariances = r + r * m + family.chart.positions(family, r, m)
     return np.concatenate([of_weights, of_means, of_covariances], axis=1)

@@ -88,6 +88,7 @@ class LeftOut:
             and block.known is None
             and known_peaks is None
             and self.tails is None
+            and not self.family.has_factors
             and isinstance(logits, np.ndarray)
             and compiled.kernels is not None
         ):
@@ -112,7 +113,12 @@ class LeftOut:
             ones if removed is None else removed, n_observed, factors
         )
         law = dof, n_observed
-        gains = constant - _loss(slope, pull, pieces, distances, *law)
+        if self.family.has_factors:
+            signals = xp.reshape(block.signals(natural), logits.shape)[:, :n_components, :]
+            whole = ones if removed is None else removed
+            gains = constant - self._loss_of_factors(distances, signals, whole, factors, *law)
+        else:
+            gains = constant - _loss(slope, pull, pieces, distances, *law)
         # Without the component altogether, the others are left, with what they lose of a common covariance.
         is_first = shares > 0.5
         others = xp.where(is_first, xp.full_like(shares, -np.inf), known[:, :n_components, :])
@@ -229,6 +235,38 @@ class LeftOut:
         stretch = held / xp.where(in_common > 0, in_common, held)
         pull = (counts / (counts - pulled)) ** 2 / factor
         return tuple(xp.broadcast_arrays(constant, slope, pull, pieces, common_slope, stretch))
+
+    def _loss_of_factors(
+        self, distances: Any, signals: Any, removed: Any, factors: Any, dof: Any, n_observed: Any
+    ) -> Any:
+        """Return what a row loses where covariances are those of factors, as `_loss` does.
+
+        Without the row the factors have another covariance, as one of q columns changes, and the columns
+        another regression on the factors: what that leaves of the row is larger by its leverage, and it is
+        left out of the variances of the noise.
+        """
+        xp, noise, q = namespace(distances), self.family.row_family, self.family.n_latent
+        weights = to_device_of(np.array(self.mixtures.weights)[..., None], distances)
+        counts = xp.clip(self.weight * weights, min=2 * MIN_WEIGHT)
+        removed = xp.minimum(removed * xp.ones_like(counts), counts * (1 - MIN_LEFT))
+        pulled = xp.minimum(removed * factors, counts * (1 - MIN_LEFT))
+        signals = xp.minimum(signals, distances)
+        grown = counts / (counts - pulled)
+        ratio = xp.clip(1 - pulled / (counts - pulled) * signals, min=MIN_LEFT)
+        longer = signals * grown**2 * (1 - removed / counts) / ratio
+        left = xp.clip(1 - pulled * (1 + signals) / counts, min=MIN_LEFT)
+        rows = self.weight if self.family.shares_noise else counts
+        kept = 1 - removed / rows
+        n_left = xp.clip(n_observed - q, min=1.0)
+        pieces = (n_left + 2) / 3 if noise.n_axes else n_left
+        of_noise = xp.clip(1 - pulled * (distances - signals) / (left * rows * pieces), min=MIN_LEFT)
+        longer = longer + (distances - signals) * kept / (left**2 * of_noise)
+        log_dets = xp.log(ratio) + pieces * xp.log(of_noise)
+        log_dets = log_dets - n_left * xp.log(kept / (1 - removed / counts))
+        if dof is None:
+            return 0.5 * (log_dets + longer - distances)
+        farther = xp.log1p(longer / dof) - xp.log1p(distances / dof)
+        return 0.5 * (log_dets + (dof + n_observed) * farther)
 
     def sums(self, block: Block) -> tuple[float, float, float, float]:
         """Return weighted sums over the rows of a block, under one mixture.

@@ -28,9 +28,10 @@ from apolar.em.coordinates import LocalCoordinates
 from apolar.em.known import Known, nearest_order
 from apolar.em.missing import IncompleteBlock, incomplete_block
 from apolar.em.result import Fit
-from apolar.em.row_blocks import RowBlocks, is_compiled
+from apolar.em.row_blocks import FACTORS_AND_MISSING, RowBlocks, is_compiled
 from apolar.em.row_samples import RowSamples
 from apolar.em.whitening import Whitening, check_scale, diagonal_covariance, scale_of, whitening_of
+from apolar.mixture.factors import FactorFamily
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import NoiseBox, SufficientStats, WhitenedParameters, append_noise
 from apolar.mixture.prior import Prior
@@ -72,8 +73,6 @@ class Problem(RowSamples):
     Attributes
     ----------
     n_features : int
-    n_stats : int
-        The number of statistics per row.
     n_rows : int
         The number of rows with weight.
     weight : float
@@ -142,7 +141,7 @@ class Problem(RowSamples):
         """Set what follows from the other attributes; rows may be stored already."""
         rows, whitening = self.rows, self.whitening
         self.family = self.family.in_coordinates(whitening.inverse)
-        self.n_features, self.n_stats = rows.n_features, self.family.n_stats(rows.n_features)
+        self.n_features = rows.n_features
         self._imputed: Problem | None = None
         # What the measurement error of a row adds to its expected quadratics. The log-density is linear in
         # these, so that EM still maximises an objective. Where values are missing, blocks add the errors.
@@ -150,7 +149,7 @@ class Problem(RowSamples):
         covariance = None if self.is_incomplete else self.error_covariance(self.measurement)
         if covariance is not None:
             error = WhitenedParameters(np.ones(1), np.zeros((1, self.n_features)), covariance[None])
-            self._errors = self.family.untied.moments(error).second[0]
+            self._errors = self.family.row_family.moments(error).second[0]
         self._kept = self._block_to_keep() if kept is None else kept
         if isinstance(self._kept, IncompleteBlock):
             self._kept = self._kept.replace(self.family, self.measurement)
@@ -179,6 +178,8 @@ class Problem(RowSamples):
             whitened = np.empty((self.n_features, self.n_rows))
             whitening.write(values, whitened)
             return dense_block(whitened.T, weights, family, n_threads=self.threads)
+        if self.is_incomplete and family.has_factors:
+            raise ValueError(FACTORS_AND_MISSING)
         if self.is_incomplete:
             if not (rows.in_memory and rows.can_take):
                 return None
@@ -196,6 +197,11 @@ class Problem(RowSamples):
         return CompiledBlock(whitened.T, weights, family, n_threads=self.threads)
 
     @property
+    def n_stats(self) -> int:
+        """The number of statistics per row."""
+        return self.family.n_stats(self.n_features)
+
+    @property
     def has_noise(self) -> bool:
         """Whether there is a noise component besides the Gaussian ones."""
         return self.noise is not None
@@ -208,6 +214,12 @@ class Problem(RowSamples):
     def error_covariance(self, variances: Array | float) -> Array | None:
         """Return the covariance of errors of these variances as one of the family; None if all are zero."""
         return diagonal_covariance(variances, self.whitening.matrix) if np.any(variances) else None
+
+    @property
+    def _of_errors(self) -> slice:
+        """Where the quadratics are among the statistics of a row, which errors are added to."""
+        assert self._errors is not None
+        return slice(1 + self.n_features, 1 + self.n_features + len(self._errors))
 
     @property
     def exact(self) -> Problem:
@@ -254,7 +266,7 @@ class Problem(RowSamples):
         """
         natural = self.family.natural(parameters)
         if self._errors is not None:
-            natural[..., 0] += natural[..., -len(self._errors) :] @ self._errors
+            natural[..., 0] += natural[..., self._of_errors] @ self._errors
         return append_noise(natural, parameters.weights, self.noise, self.whitening.log_det)
 
     def m_step(
@@ -336,9 +348,7 @@ class Problem(RowSamples):
         Rows count by their factors there. What their number lacks is made up by rows at the mean: so M-steps
         and gradients at the mixture are those of the likelihood.
         """
-        lacking = (of_tails[..., :1] - stats.array[..., :1]) * np.ones_like(means)
-        quadratics = self.family.compact(self.family.between(means, lacking[..., 0]))
-        at_means = np.concatenate([lacking[..., :1], lacking * means, quadratics], axis=-1)
+        at_means = self.family.at_means(means, of_tails[..., 0] - stats.counts)
         return SufficientStats(stats.array + at_means, self.n_features, of_tails[..., 1])
 
     def nearest_stats(self, means: Array) -> SufficientStats:
@@ -354,6 +364,8 @@ class Problem(RowSamples):
     def hard_stats(self, labels: Array, n_components: int) -> SufficientStats:
         """Return the sufficient statistics of the rows of each label; labels are in the order of rows."""
         self._require_complete()
+        if self.family.has_factors:
+            return self.soft_stats(labels == np.arange(n_components)[:, None])
         position = 0
 
         def block_stats(block: Any) -> Array:
@@ -369,27 +381,51 @@ class Problem(RowSamples):
         parts = self.map_blocks(block_stats, n_threads=1, written=True)
         return self._with_errors(sum(parts, np.zeros((n_components, self.n_stats))))
 
-    def soft_stats(self, responsibilities: Array) -> SufficientStats:
-        """Return the sufficient statistics under responsibilities of shape (n_components, n_rows)."""
+    def soft_stats(
+        self, responsibilities: Array, parameters: WhitenedParameters | None = None
+    ) -> SufficientStats:
+        """Return the sufficient statistics under responsibilities of shape (n_components, n_rows).
+
+        The factors of the rows, if there are any, are those under a mixture.
+        """
         self._require_complete()
         position = 0
+        if parameters is None and isinstance(self.family, FactorFamily):
+            parameters = self.family.before_fit(len(responsibilities), self.n_features)
+        natural = np.zeros(0) if parameters is None else self.family.natural(parameters)
 
         def block_stats(block: Block) -> Any:
             nonlocal position
             part = responsibilities[:, position : position + block.n_rows].astype(float)
             position += block.n_rows
-            return to_numpy(block.stats(part if block.weights is None else part * to_numpy(block.weights)))
+            part = part if block.weights is None else part * to_numpy(block.weights)
+            return to_numpy(block.weighted_stats(part, part, natural))
 
         # In order and by one thread, as each block takes the next part of the responsibilities.
         parts = self.map_blocks(block_stats, n_threads=1)
         return self._with_errors(sum(parts, np.zeros((len(responsibilities), self.n_stats))))
+
+    def mixture_of(self, responsibilities: Array, prior: Prior | None) -> WhitenedParameters:
+        """Return the mixture of components that hold these shares of the rows, (n_components, n_rows).
+
+        Loadings of factors take some steps from ones at random: each multiplies them by the covariance.
+        """
+        parameters = self.m_step(self.soft_stats(responsibilities), prior)
+        for _ in range(SETTINGS.power_iterations if self.family.has_factors else 0):
+            parameters = self.m_step(self.soft_stats(responsibilities, parameters), prior)
+        return parameters
+
+    def for_mixture(self, parameters: WhitenedParameters) -> Problem:
+        """Return the problem with the number of factors of a mixture, if that is open."""
+        kind = self.family.of_stored(parameters.covariances.shape)
+        return self if kind is self.family else self.replace(family=kind)
 
     def _with_errors(self, stats: Array) -> SufficientStats:
         """Return sums of row statistics, with what the measurement error of a row adds to its quadratics."""
         if self._errors is not None:
             # A copy: sums from a device may be read-only.
             stats = np.array(stats)
-            stats[..., -len(self._errors) :] += stats[..., :1] * self._errors
+            stats[..., self._of_errors] += stats[..., :1] * self._errors
         return SufficientStats(stats, self.n_features)
 
     def _require_complete(self) -> None:

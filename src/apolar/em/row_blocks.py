@@ -30,7 +30,7 @@ from apolar.em.missing import incomplete_block
 from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
 
-__all__ = ["NOISE_AND_MISSING", "RowBlocks", "is_compiled"]
+__all__ = ["FACTORS_AND_MISSING", "NOISE_AND_MISSING", "RowBlocks", "is_compiled"]
 
 # Numbers per chunk of row statistics: 8 MB per thread. Larger than for other sums, as EM makes a dozen calls
 # per chunk, and threads wait for each other between calls.
@@ -41,6 +41,10 @@ MIN_CHUNK_ROWS = 64
 NOISE_AND_MISSING = (
     "A noise component needs complete rows, and values are missing (NaN). Fit without noise, leave "
     "those rows out, or fill them in first (MixtureImputer)."
+)
+FACTORS_AND_MISSING = (
+    "Covariances of few factors need complete rows, and values are missing (NaN). Use 'diag' covariances, "
+    "leave those rows out, or fill them in first (MixtureImputer)."
 )
 
 
@@ -120,8 +124,9 @@ class RowBlocks:
                 return rows.n_rows or 1
             return max(MIN_CHUNK_ROWS, CHUNK_SIZE // rows.n_features)
         has_stats = self.is_written or not (self.family.is_spherical and rows.is_wide)
-        n_stats = self.family.n_stats(rows.n_features) if has_stats else 0
-        return max(MIN_CHUNK_ROWS, rows.chunk_rows(n_stats + self.n_working, STATS_CHUNK_SIZE))
+        n_stats = self.family.row_family.n_stats(rows.n_features) if has_stats else 0
+        n_working = (1 + self.family.n_latent) * self.n_working
+        return max(MIN_CHUNK_ROWS, rows.chunk_rows(n_stats + n_working, STATS_CHUNK_SIZE))
 
     def __call__(self, chunk: Chunk) -> Block | None:
         """Return the block of a chunk, which holds its weights; None if no row counts."""
@@ -138,6 +143,8 @@ class RowBlocks:
         is_incomplete = self.is_incomplete or chunk.has_missing
         if is_incomplete and self.has_noise:
             raise ValueError(NOISE_AND_MISSING)
+        if is_incomplete and self.family.has_factors:
+            raise ValueError(FACTORS_AND_MISSING)
         if is_incomplete:
             values = as_float64_rows(values)
         weights = weights_to_device_of(chunk.weights, values)
@@ -156,7 +163,7 @@ class RowBlocks:
 
     def _is_fused(self, template: Any, n_features: int) -> bool:
         """Return whether a kernel of the GPU of an array has been asked for, and there is one."""
-        if not self.n_fused or self.is_written:
+        if not self.n_fused or self.is_written or self.family.has_factors:
             return False
         return kernel_block.is_fused(template, n_features, self.n_fused, not self.family.is_axis_aligned)
 

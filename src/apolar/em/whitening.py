@@ -13,7 +13,8 @@ from apolar._core.arrays import Array, IndexArray
 from apolar._core.namespaces import to_device_of, write
 from apolar.data import ArrayRows, Rows
 from apolar.mixture.families import Family
-from apolar.mixture.parameters import MixtureParameters, NoiseBox, WhitenedParameters
+from apolar.mixture.low_rank import rescale
+from apolar.mixture.parameters import MixtureParameters, NoiseBox, Parameters, WhitenedParameters
 from apolar.moments.covariance import ROUNDING, RowMoments, is_constant, row_moments
 
 # The largest distance of a row from the centre, in deviations of the columns.
@@ -97,7 +98,7 @@ class Whitening:
     def transform_parameters(self, parameters: MixtureParameters) -> WhitenedParameters:
         """Return mixtures in whitened coordinates."""
         means = self.transform(parameters.means)
-        covariances = _congruent(parameters.covariances, self.matrix)
+        covariances = _congruent(parameters, self.matrix)
         return WhitenedParameters(parameters.weights, means, covariances, dof=parameters.dof)
 
     def inverse_transform_parameters(
@@ -105,7 +106,7 @@ class Whitening:
     ) -> MixtureParameters:
         """Return whitened mixtures in the units of the data, with their noise component if there is one."""
         means = self.inverse_transform(parameters.means)
-        covariances = _congruent(parameters.covariances, self.inverse)
+        covariances = _congruent(parameters, self.inverse)
         return MixtureParameters(parameters.weights, means, covariances, noise, dof=parameters.dof)
 
 
@@ -113,8 +114,12 @@ def _times(points: Array, matrix: Array) -> Array:
     return points @ matrix if matrix.ndim == 2 else points * matrix
 
 
-def _congruent(covariances: Array, matrix: Array) -> Array:
-    """Return A^t S A for each covariance S."""
+def _congruent(parameters: Parameters, matrix: Array) -> Array:
+    """Return A^t S A for each covariance S of mixtures."""
+    covariances = parameters.covariances
+    if covariances.ndim > parameters.means.ndim and matrix.ndim < 2:
+        # Of few factors: other matrices are decorrelated.
+        return rescale(covariances, matrix)
     if matrix.ndim == 2:
         product = matrix.T @ covariances @ matrix
         return (product + np.swapaxes(product, -1, -2)) / 2
@@ -160,8 +165,9 @@ def whitening_around(parameters: MixtureParameters, family: Family) -> Whitening
     weights, means = parameters.weights, parameters.means
     weights = weights if parameters.noise is None else weights / weights.sum()
     centre = weights @ means
+    family, covariances = family.without_correlations(parameters.covariances)
     between = family.between(means - centre, weights).sum(axis=0)
-    within = family.average(parameters.covariances, weights)
+    within = family.average(covariances, weights)
     total = within + between / family.divisor(np.ones(()), means.shape[1])
     if not family.is_axis_aligned:
         return whitening_by(centre, np.sqrt(np.diag(total)), total)
@@ -202,7 +208,7 @@ def scale_of(rows: Rows, family: Family, n_threads: int = 1) -> tuple[RowMoments
     far_rows : ndarray of int
         The positions of the far rows.
     """
-    has_covariance = not family.is_axis_aligned
+    has_covariance = family.unit_axes == 2
     scale = row_moments(rows, n_threads, has_covariance=has_covariance, allows_missing=True)
     far_rows = find_far_rows(rows, scale)
     if len(far_rows):
@@ -224,10 +230,10 @@ def whitening_of(scale: RowMoments, family: Family) -> Whitening:
     correction = scale.weight / (scale.weight - 1) if scale.weight >= 2 else 1.0
     variances = np.maximum(scale.variances, 0.0) * correction
     units = column_units(variances, scale.mean)
-    if not family.is_axis_aligned:
+    if family.unit_axes == 2:
         assert scale.covariance is not None
         return whitening_by(scale.mean, units, scale.covariance * correction)
-    if family.is_spherical:
+    if not family.unit_axes:
         unit = np.sqrt(np.mean(variances))
         is_any = unit > 0 and not np.all(is_constant(scale.mean, variances))
         units = np.asarray(unit if is_any else units.max())

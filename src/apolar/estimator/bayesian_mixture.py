@@ -18,7 +18,7 @@ from apolar.em.whitening import check_scale, whitening_of
 from apolar.estimator.fit import NotConvergedWarning, check_enough_rows, check_memory
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.gaussian_mixture import GaussianMixture
-from apolar.estimator.inputs import check_columns, float_type, is_path, n_threads_of
+from apolar.estimator.inputs import check_columns, family_of, float_type, is_path, n_threads_of
 from apolar.estimator.summary import Summary
 from apolar.exceptions import warn_user
 from apolar.mixture.families import Family
@@ -193,7 +193,7 @@ covariance_prior_ : float or ndarray
 
     # What this class has no parameter for.
     prior = weights_init = means_init = precisions_init = checkpoint = None
-    noise = False
+    noise, n_factors = False, "auto"
     _state_type: ClassVar[type[FittedState]] = VariationalState
 
     def __init__(
@@ -258,6 +258,11 @@ covariance_prior_ : float or ndarray
         -------
         self : BayesianGaussianMixture
         """
+        if family_of(self).has_factors:
+            raise ValueError(
+                f"covariance_type={self.covariance_type!r} has no distribution of its parameters here: use "
+                "GaussianMixture, or another covariance type."
+            )
         return super().fit(X, None, sample_weight)
 
     def _fit_rows(

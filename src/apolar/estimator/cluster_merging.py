@@ -124,6 +124,8 @@ def overlap(state: FittedState) -> Overlap:
     parameters, kind = state.parameters, state.family.untied
     means, (n, m) = parameters.means, parameters.means.shape
     stored = state.family.per_component(parameters.covariances)
+    if kind.has_factors:
+        stored, kind = kind.matrices(stored, n, m), kind.of_matrices
     covariances = np.broadcast_to(stored, (n, *stored.shape[1:]))
     log_dets, log_weights = kind.log_det(covariances, m), np.log(np.maximum(parameters.weights, MIN_WEIGHT))
     coefficients, shares, errors = np.eye(n), np.zeros((n, n)), np.zeros((n, n))

@@ -34,6 +34,8 @@ def to_sklearn(model: Any) -> Any:
     name = kind.name if kind.name in ("full", "tied") else ("spherical", "diag", "full")[kind.n_axes]
     # Where components share a part, scikit-learn's repeat it.
     covariances = np.asarray(state.parameters.covariances)
+    if kind.has_factors:
+        covariances = kind.matrices(covariances, n, m)
     if kind.shares_covariance and name != "tied":
         covariances = np.repeat(covariances[None], n, axis=0)
     stored, of_posterior = FAMILIES[name], [f"{field}_" for field in state.stored_shapes(kind, n, m)]

@@ -150,7 +150,7 @@ def fit_rows(
 
 def check_memory(family: Family, n_components: int, n_features: int) -> None:
     """Refuse covariances that do not fit into memory, before the rows are read."""
-    if not family.is_axis_aligned:
+    if not family.is_axis_aligned and not family.has_factors:
         n_numbers = 4 * n_features**2 + 4 * n_components * family.n_stats(n_features)
         what = f"{family.name!r} covariances of {n_features} columns"
         fits_in_memory(n_numbers, what, "use 'diag' or 'spherical', or fewer columns")
@@ -329,10 +329,12 @@ class Search:
         def solution(fit: Fit) -> Solution:
             if not start.keeps_order:
                 fit = in_canonical_order(fit, problem.family, problem.whitening)
-            return Solution(fit, problem, self.dtype, start.keeps_order, prior)
+            found = problem.for_mixture(fit.parameters)
+            return Solution(fit, found, self.dtype, start.keeps_order, prior)
 
         def state(fit: Fit) -> FittedState:
-            return FittedState.of_fit(solution(fit).fit, problem, self.dtype)
+            known = solution(fit)
+            return FittedState.of_fit(known.fit, known.problem, self.dtype)
 
         def report(fit: Fit) -> bool:
             return any(observe(fit, state) for observe in self.observers)
@@ -347,8 +349,9 @@ class Search:
             sample=sample,
             callback=report,
         )
+        on_all, on_sample = (rows.for_mixture(result.parameters) for rows in (problem, sample))
         return solution(
-            replace(result, warnings=tuple(warnings_of(problem, prior, result, candidates, sample)))
+            replace(result, warnings=tuple(warnings_of(on_all, prior, result, candidates, on_sample)))
         )
 
 

@@ -24,6 +24,7 @@ from apolar.em.row_blocks import RowBlocks
 from apolar.em.run import evidence_of
 from apolar.em.whitening import Whitening, mixture_around
 from apolar.mixture.families import Family, family
+from apolar.mixture.low_rank import split
 from apolar.mixture.parameters import (
     N_NOISE_PARAMETERS,
     MixtureParameters,
@@ -41,6 +42,8 @@ NOISE_LABEL = -1
 """The label of rows of noise, as in HDBSCAN."""
 # Up to which the mean log-likelihoods of the same rows agree: they may have been rounded to single precision.
 SAME_LIKELIHOOD = 1e-6
+# What shows the covariances of few factors in parts.
+_OF_FACTORS = ("n_factors_", "loadings_", "noise_variances_")
 _ARRAYS = ("weights", "means", "covariances", "dof")
 
 
@@ -110,7 +113,9 @@ class FittedState:
             If `covariance_type` has been changed since the fit.
         """
         check_is_fitted(estimator, "weights_")
-        kind, known = family(estimator.covariance_type, estimator.dof), vars(estimator)
+        known = vars(estimator)
+        kind = family(estimator.covariance_type, estimator.dof, estimator.n_factors)
+        kind = kind.of_stored(np.shape(known["covariances_"]))
         noise, kept = known.get("noise_box_"), known.get("_state")
         if kept is not None and kept.family == kind and kept._is_shown_in(known):
             return kept
@@ -151,7 +156,7 @@ class FittedState:
             n_iter=fit.n_iter,
             lower_bound=fit.log_likelihood / weight + offset,
             lower_bounds=[value / weight + offset for value in fit.history],
-            evidence=evidence_of(problem, fit) + offset * weight,
+            evidence=None if problem.family.has_factors else evidence_of(problem, fit) + offset * weight,
             shrinkage=fit.strengths,
             rounding_variances=np.asarray(problem.measurement) if problem.is_rounded else None,
             start=fit.start,
@@ -190,7 +195,7 @@ class FittedState:
         _ = self.blocks
         for one in fields(self):
             vars(estimator).pop(f"{one.name}_", None)
-        for name in ("dof_", "_labels"):
+        for name in ("dof_", "_labels", "precisions_cholesky_", *_OF_FACTORS):
             vars(estimator).pop(name, None)
         vars(estimator).update(attributes, _state=self)
 
@@ -198,8 +203,13 @@ class FittedState:
         """Return the fitted attributes by name."""
         noise, n_features = self.parameters.noise, self.parameters.n_features
         others = {f"{one.name}_": getattr(self, one.name) for one in fields(self)[3:]}
+        of_mixture = self._mixture_attributes()
+        if self.family.has_factors:
+            of_noise, loadings = split(of_mixture["covariances_"])
+            known = loadings.shape[-1], loadings, of_noise
+            of_mixture.update(zip(_OF_FACTORS, known, strict=True))
         return {
-            **self._mixture_attributes(),
+            **of_mixture,
             "noise_weight_": 0.0 if noise is None else float(noise_weights(self.parameters.weights)),
             "noise_box_": noise,
             "rounding_variances_": np.zeros(n_features),
@@ -219,21 +229,21 @@ class FittedState:
                 "EM ended in parameters that are not finite: components vary by less than rounding errors. "
                 "Ask for fewer components, or use the default prior."
             )
-        with _singular_in_words():
-            whiteners = kind.whiteners(parameters.covariances)
         double = {
             "weights_": parameters.weights,
             "means_": parameters.means,
             "covariances_": parameters.covariances,
             "precisions_": kind.precisions(parameters.covariances),
-            "precisions_cholesky_": whiteners,
         }
+        if not kind.has_factors:
+            with _singular_in_words():
+                double["precisions_cholesky_"] = kind.whiteners(parameters.covariances)
         if parameters.dof is not None:
             double["dof_"] = parameters.dof
         if np.dtype(self.dtype) == np.float32:
             with np.errstate(over="ignore", under="ignore"):
                 single = {name: np.asarray(value).astype(np.float32)[()] for name, value in double.items()}
-            spreads = [kind.diagonals(np.asarray(single[name])) for name in list(single)[2:5]]
+            spreads = [kind.diagonals(np.asarray(one)) for name, one in single.items() if "_cov" in name]
             in_range = all(np.all(np.isfinite(value)) for value in single.values())
             if in_range and all(np.all(value > 0) for value in spreads):
                 return single

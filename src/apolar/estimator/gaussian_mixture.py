@@ -67,7 +67,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         "full", "tied", "diag", "spherical" as in scikit-learn, "tied_diag", "tied_spherical", or mclust's
         codes: "VVV", "EEE", "VVI", "VII", "EEI", "EII" for these, and "VEI", "EVI", "VEE", "EVE", "VVE",
         "EEV", "VEV", "EVV" for components that share a part of their covariances. "E" and "V" are those for
-        data of one column.
+        data of one column. For many columns, "factor": a few factors in each component, and noise of its own
+        in each column, as in factor analysis; "ppca": with noise of one size in all columns, as in
+        probabilistic PCA; "factor_tied_noise", "ppca_tied_noise": with the same noise in all components.
     init_params : str, callable or array_like, default="auto"
         Where EM starts. "auto": a portfolio of starts, the best of which is run to its end. "moments": the
         moments of the data, without any randomness. "overseed": four times as many k-means++ seeds, merged.
@@ -117,6 +119,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         Whether some rows may be noise, in no cluster: spread evenly over the box of all rows, as in mclust.
         Their label is -1. A number is the share of the rows that is expected to be noise, at which EM
         starts; True: it is found from the rows. In both cases EM estimates `noise_weight_`.
+    n_factors : int or "auto", default="auto"
+        With covariances of few factors, how many each component has. "auto": the least number that rows left
+        out do not tell from the best.
 
     Attributes
     ----------
@@ -127,9 +132,18 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     means_ : ndarray, shape (n_components, n_features)
     covariances_ : ndarray
         Shape (n_components, n_features, n_features) full, (n_features, n_features) tied, (n_components,
-        n_features) diag, (n_components,) spherical, (n_features,) tied_diag, () tied_spherical.
+        n_features) diag, (n_components,) spherical, (n_features,) tied_diag, () tied_spherical;
+        with few factors (n_components, n_features, 1 + n_factors): `noise_variances_`, then `loadings_`.
     precisions_, precisions_cholesky_ : ndarray
-        In the same shape.
+        In the same shape. With few factors `precisions_` holds 1 / noise_variances_, then W, for the inverse
+        diag(1 / noise_variances_) - W W^t, and there is no `precisions_cholesky_`.
+    n_factors_ : int
+        With covariances of few factors.
+    loadings_ : ndarray, shape (n_components, n_features, n_factors)
+        Likewise: the covariance of a component is loadings loadings^t + diag(noise variances). They are known
+        up to a rotation.
+    noise_variances_ : ndarray, shape (n_components, n_features)
+        Likewise.
     converged_ : bool
     n_iter_ : int
         Passes over the data of the run that won.
@@ -214,6 +228,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = 5,
         noise: bool | float = False,
+        n_factors: int | Literal["auto"] = "auto",
     ) -> None:
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -234,10 +249,13 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
         self.noise = noise
+        self.n_factors = n_factors
 
     weights_: Array
     means_: Array
     covariances_: Array
+    loadings_: Array
+    noise_variances_: Array
     dof: Any = None
     """The degrees of freedom of the components: those of Gaussian ones are not limited."""
     _state_type: ClassVar[type[FittedState]] = FittedState
@@ -474,7 +492,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         A noise component counts as two, its weight and its volume, as in mclust.
         """
         check_is_fitted(self)
-        n_parameters = family_of(self).n_parameters(*self.means_.shape)
+        kind = family_of(self).of_stored(np.shape(self.covariances_))
+        n_parameters = kind.n_parameters(*self.means_.shape)
         return n_parameters + (0 if vars(self).get("noise_box_") is None else N_NOISE_PARAMETERS)
 
     def _n_parameters(self) -> int:

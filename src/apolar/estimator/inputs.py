@@ -80,6 +80,7 @@ def constraints() -> dict[str, Any]:
         "mean_prior": ["array-like", None],
         "degrees_of_freedom_prior": [positive, None],
         "covariance_prior": ["array-like", positive, None],
+        "n_factors": [StrOptions({"auto"}), counted],
         "dof": [StrOptions({"own", "common"}), Interval(Real, MIN_DOF, None, closed="left")],
     }
 
@@ -98,8 +99,8 @@ def check_parameters(estimator: Any) -> tuple[Family, Prior | None]:
 
 
 def family_of(estimator: Any) -> Family:
-    """Return the family of an estimator, with the tails of its components."""
-    return family(estimator.covariance_type, estimator.dof)
+    """Return the family of an estimator, with the tails and the number of factors of its components."""
+    return family(estimator.covariance_type, estimator.dof, estimator.n_factors)
 
 
 def check_columns(estimator: Any, n_features: int) -> None:
@@ -109,6 +110,12 @@ def check_columns(estimator: Any, n_features: int) -> None:
         raise ValueError(
             f"Covariance type {kind!r} is for data of one column, and there are {n_features}: use "
             f"{UNIVARIATE[kind].name!r} ({UNIVARIATE[kind].code}) for spherical components, or 'full'."
+        )
+    least = 1 if estimator.n_factors == "auto" else estimator.n_factors
+    if family_of(estimator).has_factors and n_features <= least:
+        raise ValueError(
+            f"Covariance type {kind!r} needs more columns than factors: there are {n_features}, and "
+            f"n_factors={estimator.n_factors!r}. Ask for fewer factors, or use 'full'."
         )
 
 
@@ -124,7 +131,9 @@ def n_threads_of(estimator: Any) -> int:
 
 def allows_rounding(estimator: Any) -> bool:
     """Return whether a fit may take rows to be known up to their rounding errors: with the default prior."""
-    return bool(estimator.prior == "default") and estimator.reg_covar is None
+    is_default = bool(estimator.prior == "default") and estimator.reg_covar is None
+    # Where columns vary with few factors, the prior keeps their noise from vanishing.
+    return is_default and not family_of(estimator).has_factors
 
 
 # --- X and sample_weight ------------------------------------------------------------------------

@@ -139,6 +139,10 @@ def _held(problem: Problem, n_components: int, fixed: Any) -> HeldParameters:
         weights = checked_weights(fixed["weights"], n_components, "fixed['weights']")
     if "means" in fixed:
         means = whitening.transform(_partly(fixed["means"], "means", (n_components, n_features)))
+    if "covariances" in fixed and family.has_factors:
+        raise ValueError(
+            f"Covariances of type {family.name!r} cannot be fixed: fix means or weights, or use 'full'."
+        )
     if "covariances" in fixed:
         shape = family.covariance_shape(n_components, n_features)
         given = _partly(fixed["covariances"], "covariances", shape, is_one=family.shares_covariance)

@@ -315,6 +315,7 @@ def conditional(model: Model, columns: Any, values: Any) -> Model:
     if kind.is_axis_aligned:
         covariances = kind.marginal(covariances, others)
     else:
+        kind = kind.of_matrices
         matrices = components.covariances[0][:, others][:, :, others] * units * units[:, None]
         covariances = matrices[0] if kind.shares_covariance else matrices
     means, dof = completion.centre[others] + units * means, state.parameters.dof

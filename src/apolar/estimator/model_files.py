@@ -272,7 +272,8 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
     r = check_integer(parameters["n_components"], "n_components", least=1)
     m = check_integer(stored_value(arrays, "n_features_in_", int), "n_features_in_", least=1)
     positive_number(known["n_samples_seen"], "n_samples_seen_")
-    kind = family(parameters["covariance_type"], parameters.get("dof"))
+    kind = family(parameters["covariance_type"], parameters.get("dof"), parameters.get("n_factors"))
+    kind = kind.of_stored(np.shape(arrays["covariances_"]))
     mixture = _read_mixture(arrays, kind, r, m)
     known["start_notes"] = stored_strings(arrays, "start_notes_")
     known["lower_bounds"] = stored_numbers(arrays, "lower_bounds_", (arrays["lower_bounds_"].size,)).tolist()
@@ -340,7 +341,8 @@ def _read_mixture(arrays: dict[str, Array], kind: Family, r: int, m: int) -> Mix
         raise ValueError(f"dof_ must be at least {MIN_DOF:g}.")
     mixture = MixtureParameters(weights, means, covariances, noise, dof=dof)
     with np.errstate(all="ignore"):
-        inverses = kind.precisions(covariances), kind.whiteners(covariances)
+        inverses = [kind.precisions(covariances)]
+        inverses += [] if kind.has_factors else [kind.whiteners(covariances)]
         whitening = whitening_around(mixture, kind)
         whitened = whitening.transform_parameters(mixture)
     if not all(np.all(np.isfinite(inverse)) for inverse in inverses):

@@ -173,6 +173,11 @@ def _problem_of_fit(
     """
     kind, prior = check_parameters(model)
     state = FittedState.of(model)
+    if kind.has_factors:
+        raise ValueError(
+            "There are no standard errors of loadings, which are known up to a rotation: stability(X) says "
+            "whether the clusters come back."
+        )
     if prior is not None:
         # Zero if the fit had no use for a prior that adapts to the rows, or is from a file without it.
         prior = prior.conjugate if state.shrinkage is None else prior.of_strengths(state.shrinkage)

@@ -91,6 +91,11 @@ def update_from_batch(estimator: Any, X: Any, sample_weight: Any) -> None:
     sample_weight : array_like or None
     """
     family, prior = check_parameters(estimator)
+    if family.has_factors:
+        raise ValueError(
+            f"A stream cannot be followed with covariance_type={estimator.covariance_type!r}: use fit, which "
+            "reads rows from where they are, or 'diag'."
+        )
     is_new = not hasattr(estimator, "weights_")
     rows = open_input(estimator, X, sample_weight, reset=is_new, is_batch=True)
     if rows.is_distributed:

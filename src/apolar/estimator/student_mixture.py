@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Literal
 
 from apolar._core.arrays import Array
 from apolar._core.checks import CovarianceType, PriorName, StartName
@@ -73,6 +73,7 @@ class StudentMixture(GaussianMixture):
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = 5,
         noise: bool | float = False,
+        n_factors: int | Literal["auto"] = "auto",
     ) -> None:
         super().__init__(
             n_components,
@@ -94,6 +95,7 @@ class StudentMixture(GaussianMixture):
             checkpoint=checkpoint,
             checkpoint_every=checkpoint_every,
             noise=noise,
+            n_factors=n_factors,
         )
         self.dof = dof
 

@@ -7,8 +7,10 @@ share: the volume, the shape or the orientation.
 from __future__ import annotations
 
 import functools
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,7 +27,7 @@ from apolar.mixture.tails import START_DOF, Tails, dof_step
 if TYPE_CHECKING:
     from apolar.mixture.prior import Prior
 
-__all__ = ["FAMILIES", "UNIVARIATE", "Family", "PriorTerms", "conjugate_terms", "family"]
+__all__ = ["FACTORS", "FAMILIES", "UNIVARIATE", "Family", "PriorTerms", "conjugate_terms", "family"]
 
 # The largest ratio of the deviations of columns: beyond it the least scatter, a fraction of that of the
 # widest column, is more than a narrow one has. With a margin, as components are narrower than all rows.
@@ -151,6 +153,53 @@ class Family(Covariances):
         """The family of Gaussian components with the same covariances."""
         return self if self.dof is None else replace(self, dof=None)
 
+    @property
+    def unit_axes(self) -> int:
+        """The axes of the maps under which the family is the same: 0 one unit, 1 one per column, 2 any."""
+        return self.n_axes
+
+    @property
+    def has_factors(self) -> bool:
+        """Whether covariances are those of few factors: see `apolar.mixture.factors`."""
+        return False
+
+    def with_factors(self, n_factors: int | None) -> Family:  # noqa: ARG002
+        """Return the family of a number of factors; itself, if it has none."""
+        return self
+
+    @property
+    def shares_noise(self) -> bool:
+        """Whether the noise next to factors has the same variances in all components."""
+        return False
+
+    @property
+    def n_latent(self) -> int:
+        """The number of factors of a row; zero for other covariances."""
+        return 0
+
+    @property
+    def of_matrices(self) -> Family:
+        """The family of the same components whose covariances are stored as matrices; itself, if they are."""
+        return self
+
+    @property
+    def chart(self) -> ModuleType:
+        """The module of the local coordinates of the covariances."""
+        return sharing
+
+    @property
+    def row_family(self) -> Family:
+        """The family whose statistics of a row are those of this one."""
+        return self.untied
+
+    def of_stored(self, shape: tuple[int, ...]) -> Family:  # noqa: ARG002
+        """Return the family of covariances of a shape: one of a number of factors, if that is open."""
+        return self
+
+    def without_correlations(self, covariances: Array) -> tuple[Family, Array]:
+        """Return a family, and covariances, whose average needs no matrix of all columns."""
+        return self, covariances
+
     def with_axes(self, n_axes: int) -> Family:
         """Return the family of the same sharing whose covariances have at most this many axes.
 
@@ -258,6 +307,10 @@ class Family(Covariances):
     def taken(self, values: Array, components: IndexArray) -> Array:
         """Return the values of some components of one mixture, from values per covariance."""
         return values if self.shares_covariance else values[components]
+
+    def drawn(self, covariances: Array, of_rows: IndexArray, standard: Array) -> Array:
+        """Return rows of standard normal numbers with the covariances of the components they are of."""
+        return self.times(self.taken(self.root(covariances), of_rows), standard)
 
     def average(self, covariances: Array, weights: Array) -> Array:
         """Return the mean covariance of one mixture, under weights of sum one."""
@@ -395,6 +448,15 @@ class Family(Covariances):
         second = counts * self.per_component(parameters.covariances) + self.between(means, weights)
         parts = [weights[..., None], weights[..., None] * means, self.compact(second)]
         return SufficientStats(np.concatenate(parts, axis=-1), n_features)
+
+    def at_means(self, means: Array, counts: Array) -> Array:
+        """Return the statistics of rows at each mean, by their number."""
+        quadratics = self.compact(self.between(means, counts))
+        return np.concatenate([counts[..., None], counts[..., None] * means, quadratics], axis=-1)
+
+    def common_part(self, stats: SufficientStats) -> tuple[Family, Array] | None:  # noqa: ARG002
+        """Return the family and the covariance that a prior of few rows draws all components to, if any."""
+        return None
 
     def prior_terms(self, prior: Prior | None, n_components: int, n_features: int) -> PriorTerms:
         """Return what a prior, and the noise of its rows, add to the M-step."""
@@ -661,6 +723,9 @@ UNIVARIATE: dict[str, Family] = {"E": FAMILIES["tied_spherical"], "V": FAMILIES[
 """mclust's codes for data of one column: one variance, or one per component."""
 FAMILIES |= UNIVARIATE
 
+FACTORS: dict[str, Family] = {}
+"""Families of few factors, which `apolar.mixture.factors` adds."""
+
 
 @functools.cache
 def _family_of(n_axes: int, shared: frozenset[str]) -> Family:
@@ -668,12 +733,20 @@ def _family_of(n_axes: int, shared: frozenset[str]) -> Family:
     return next(entry for entry in _ALL if (entry.n_axes, entry.shared) == (n_axes, shared))
 
 
-def family(covariance_type: str, dof: str | float | None = None) -> Family:
-    """Return a family by its name or by its code; with degrees of freedom, of t distributions."""
+def family(
+    covariance_type: str, dof: str | float | None = None, n_factors: int | str | None = None
+) -> Family:
+    """Return a family by its name or by its code; with degrees of freedom, of t distributions.
+
+    With few factors, that of a number of them, if it is given.
+    """
     try:
-        known = FAMILIES[covariance_type]
+        known = (FAMILIES | FACTORS)[covariance_type]
+        if known.has_factors and isinstance(n_factors, numbers.Integral):
+            known = known.with_factors(int(n_factors))
         return known if dof is None else replace(known, dof=dof)
     except (KeyError, TypeError):
-        names = (f"{entry.name!r} ({entry.code})" for entry in _ALL if entry.name != entry.code)
+        entries = dict.fromkeys([*_ALL, *FACTORS.values()])
+        names = (f"{entry.name!r} ({entry.code})" for entry in entries if entry.name != entry.code)
         listed = ", ".join([*names, *(repr(entry.name) for entry in _ALL if entry.name == entry.code)])
         raise ValueError(f"covariance_type must be one of {listed}; got {covariance_type!r}.") from None

@@ -165,6 +165,8 @@ class Prior:
 
     def added_rows(self, family: Family, mixtures: Parameters) -> AddedRows:
         """Return how many rows the prior adds to each component."""
+        if family.has_factors:  # to the noise alone
+            return AddedRows()
         terms = self.terms(family, mixtures.n_components, mixtures.n_features)
         unit = float(family.divisor(np.ones(()), mixtures.n_features))
         return AddedRows((float(np.max(terms.divisor)) + terms.mean_divisor) / unit)
@@ -207,6 +209,11 @@ class AdaptivePrior(Prior):
         prior : Prior
         """
         n_components, n_features = stats.first.shape[-2:]
+        common = family.common_part(stats)
+        if common is not None:
+            rows = np.full(1 if common[0].untied == common[0] else (), SETTINGS.noise_rows)
+            known = {"family": common[0], "target": common[1], "rows": rows, "n_features": n_features}
+            return Shrinkage(self.shrinkage, **known, strengths=None)
         used = used_strengths(family, n_components, n_features)
         if not any(used):
             return self.conjugate
@@ -277,14 +284,15 @@ class Shrinkage(Prior):
         A covariance for each of those of the mixture, or for each mixture of a batch.
     rows : ndarray
         How many rows are added to each.
-    strengths : Strengths
+    strengths : Strengths or None
+        None if rows left out do not choose them.
     """
 
     family: Family = field(kw_only=True)
     target: Array = field(kw_only=True)
     rows: Array = field(kw_only=True)
     n_features: int = field(kw_only=True)
-    strengths: Strengths = field(kw_only=True)
+    strengths: Strengths | None = field(kw_only=True)
 
     @functools.cached_property
     def log_constant(self) -> Array:  # type: ignore[override]
@@ -301,11 +309,14 @@ class Shrinkage(Prior):
         unit = float(self.family.divisor(np.ones(()), self.n_features))
         floor = SETTINGS.prior_floor * self.family.identity(self.n_features)
         scatter = unit * (self.family.each(self.rows) * self.target + floor)
-        return PriorTerms(self.shrinkage, scatter, unit * self.rows, 0.0, self.strengths.weights)
+        of_weights = 0.0 if self.strengths is None else self.strengths.weights
+        return PriorTerms(self.shrinkage, scatter, unit * self.rows, 0.0, of_weights)
 
 
 def used_strengths(family: Family, n_components: int, n_features: int) -> Strengths:
     """Return which strengths the covariances of a family are shrunk by, as booleans."""
+    if family.has_factors:
+        return Strengths(*[False] * len(Strengths()))
     has_common = not family.shared and n_components > 1
     has_one = family.shares_covariance or n_components == 1
     has_diagonal = family.n_axes == 2 and n_features > 1 and (has_common or has_one)

@@ -204,11 +204,10 @@ def sample(
     # Rows of noise are drawn as if of the first component, and replaced.
     of_components = np.where(is_noise, 0, labels)
     offsets = rng.standard_normal((n_samples, parameters.n_features))
-    roots = family.taken(family.root(parameters.covariances), of_components)
     if parameters.dof is not None:
         dof = parameters.dof[of_components]
         offsets /= np.sqrt(rng.chisquare(dof) / dof)[:, None]
-    X = parameters.means[of_components] + family.times(roots, offsets)
+    X = parameters.means[of_components] + family.drawn(parameters.covariances, of_components, offsets)
     if box is not None:
         X[is_noise] = box.sample(int(is_noise.sum()), rng)
     return X, np.where(is_noise, -1, labels)

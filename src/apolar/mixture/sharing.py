@@ -188,6 +188,11 @@ def root_of(family: Family, covariances: Array) -> Array:
     return family.from_units(axes * np.sqrt(variances)[..., None, :])
 
 
+def move_means(family: Family, root: Array, steps: Array) -> Array:
+    """Return steps of the means in their own units, from those in deviations."""
+    return family.times(root, steps)
+
+
 def information(family: Family, counts: Array, n_features: int, root: Array) -> Array:
     """Return the Fisher information about the coordinates of the covariances, in their shape.
 

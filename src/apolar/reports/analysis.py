@@ -299,7 +299,7 @@ def analyse(
         likelihood=replace(
             analysis.likelihood,
             n_parameters=fitted.n_parameters_,
-            log_evidence=model.evidence_,
+            log_evidence=getattr(model, "evidence_", np.nan),
             log_left_out=model.loo_,
         ),
         warnings=tuple(dict.fromkeys([*of_rows, *others])),
@@ -421,14 +421,14 @@ def _in_units(model: GaussianMixture, units: Array, missing: Array) -> GaussianM
         log_units = float(np.log(units) @ (1 - missing))
         replace(
             state,
-            family=family(name, state.family.dof),
+            family=family(name, state.family.dof).of_stored(np.shape(covariances)),
             parameters=MixtureParameters(
                 fitted.weights, fitted.means * units, covariances, box, dof=fitted.dof
             ),
             dtype=np.float64,
             lower_bound=model.lower_bound_ - log_units,
             lower_bounds=[bound - log_units for bound in model.lower_bounds_],
-            evidence=model.evidence_ - log_units * model.n_samples_seen_,
+            evidence=None if state.evidence is None else state.evidence - log_units * model.n_samples_seen_,
             loo=model.loo_ - log_units * model.n_samples_seen_,
         ).set_on(model)
     return model

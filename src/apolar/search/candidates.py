@@ -20,11 +20,13 @@ from apolar.em.run import Stop, run
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.prior import Prior
 from apolar.moments.covariance import leading_directions
+from apolar.search.factor_numbers import mixture_of_shares, with_left_out
 from apolar.search.search import (
     ALIKE,
     SearchReport,
     affords_all_starts,
     beside_noise,
+    one_component,
     portfolio,
     work_of_pass,
 )
@@ -60,12 +62,16 @@ def start_candidates(
         Those of "auto" are optima of EM on a sample of the rows; the others are where EM is to start.
     """
     entry = STARTS[name]
+    if n_components == 1 and data.family.has_factors:
+        sample = data.subsample(SETTINGS.sample_rows, rng)
+        return [Fit(one_component(sample, Prior() if prior is None else prior), "moments")]
     if n_components == 1:
         return portfolio(data, n_components, prior, rng)
     if data.has_noise and entry.start is not None:
         kept = without_low_density(data.subsample(2 * SETTINGS.sample_rows, rng))
         return beside_noise(start_candidates(name, kept, n_components, prior, rng), data.noise_share)
-    simpler = [] if entry.sees_all_rows else _simpler(data, n_components, rng, is_search=entry.start is None)
+    seen_whole = entry.sees_all_rows and not data.family.has_factors
+    simpler = [] if seen_whole else _simpler(data, n_components, rng, is_search=entry.start is None)
     if simpler:
         # Rounding errors are those of the columns.
         exact = None if prior is None else prior.with_noise(None)
@@ -114,8 +120,8 @@ class _Simpler:
     def start(self, candidates: list[Fit], prior: Prior | None) -> Fit:
         """Return the M-step from the responsibilities of the best candidate of the simpler problem."""
         best = candidates[0]
-        stats = self.sample.imputed().soft_stats(self.data.row_responsibilities(best.parameters)[0])
-        parameters = self.sample.m_step(stats, Prior() if prior is None else prior)
+        shares = self.data.row_responsibilities(best.parameters)[0]
+        parameters = mixture_of_shares(self.sample.imputed(), shares, Prior() if prior is None else prior)
         # Where covariances were diagonal, from there.
         strengths = ALIKE if self.data.family.n_axes < 2 else None
         skipped = (*best.skipped, self.remark)
@@ -125,11 +131,13 @@ class _Simpler:
 
 def _likelier_first(sample: Problem, starts: list[Fit], prior: Prior | None) -> list[Fit]:
     """Return starts in all columns, the one that is likelier after some steps first."""
-    affordable = SETTINGS.free_work / (len(starts) * work_of_pass(sample, starts[0].parameters.n_components))
+    each = [sample.imputed().for_mixture(start.parameters) for start in starts]
+    affordable = SETTINGS.free_work / (len(starts) * work_of_pass(each[0], starts[0].parameters.n_components))
     n_steps = int(np.clip(affordable, SETTINGS.first_steps, SETTINGS.short_steps))
     within = Prior() if prior is None else prior
-    rows = sample.imputed()
-    ends = [run(rows, [start], within, Stop(n_steps))[0] for start in starts]
+    ends = [run(rows, [start], within, Stop(n_steps))[0] for rows, start in zip(each, starts, strict=True)]
+    if sample.family.has_factors:  # of numbers that may differ
+        ends = [with_left_out(rows, end) for rows, end in zip(each, ends, strict=True)]
     order = sorted(range(len(starts)), key=lambda i: -ends[i].score)
     return [starts[i] for i in order]
 
@@ -147,19 +155,27 @@ def _simpler(
     if is_many:
         sample = data.subsample(2 * SETTINGS.sample_rows if data.is_wide else SETTINGS.sample_rows, rng)
         units = [np.ones(data.n_features)]
-        if not (data.is_wide or data.family.is_spherical):
+        if not (data.is_wide or data.family.unit_axes == 0):
             units.append(np.broadcast_to(data.whitening.deviations, data.n_features))
         simpler = []
         for unit, words in zip(units, ("rows", "standardised columns"), strict=False):
             simple = _on_leading_directions(sample, n_components, unit, rng)
             remark = f"Starts were looked for in the {simple.n_features} leading directions of the {words}."
             simpler.append(_Simpler(simple, sample, remark))
-        axis_aligned = None if data.is_wide else _with_axes_of_columns(sample, data)
+        axis_aligned = (
+            None if data.is_wide or data.family.has_factors else _with_axes_of_columns(sample, data)
+        )
         if axis_aligned is not None and affords_all_starts(axis_aligned, n_components):
             simpler.append(
                 _Simpler(axis_aligned, sample, "Starts were looked for among diagonal covariances.")
             )
         return simpler
+    if data.family.has_factors:
+        sample = data.subsample(SETTINGS.sample_rows, rng)
+        kind = replace(FAMILIES["full"], dof=data.family.dof)
+        simple = _knowing(Problem(sample.rows, kind, threads=data.threads), sample)
+        simple = with_noise_component(simple, data.noise_share) if data.has_noise else simple
+        return [_Simpler(simple, sample, "Starts were looked for among full covariances.")]
     if data.family.is_axis_aligned or not _has_few_distinct_rows(data):
         return []
     # Whitened, all rows are equally far apart, apart from their weights: any choice among them is chance.

@@ -9,6 +9,7 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.checks import numeric_array
+from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, SearchCost
 from apolar.mixture import SphericalMixture
@@ -16,6 +17,7 @@ from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, canonical_order
 from apolar.mixture.prior import Prior
 from apolar.search.candidates import start_candidates
+from apolar.search.factor_numbers import mixture_of_shares
 from apolar.search.moment_starts import whitened_mixture
 from apolar.search.search import Candidates
 
@@ -90,10 +92,12 @@ def from_assignment(
     if not np.allclose(np.maximum(sums, 1) if has_noise else sums, 1, atol=SUM_ROUNDING):
         most = "at most to one" if has_noise else "to one"
         raise ValueError(f"The responsibilities of {name} must add up {most} per row.")
-    stats = data.imputed().soft_stats(responsibilities.T)
-    if np.any(stats.counts <= 0):
+    weights = data.row_weights()
+    if np.any(
+        (responsibilities if weights is None else responsibilities * weights[:, None]).sum(axis=0) <= 0
+    ):
         raise ValueError(f"{name} leaves components without rows: give each of them some.")
-    return data.m_step(stats, prior)
+    return mixture_of_shares(data.imputed(), responsibilities.T, prior)
 
 
 def _from_labels(
@@ -102,8 +106,8 @@ def _from_labels(
     """Return the M-step from labels 0 to n_components - 1, and -1 for noise."""
     if len(distinct) != n_components:
         raise ValueError(f"{name} has {len(distinct)} different labels; n_components is {n_components}.")
-    if np.any(labels < 0):
-        return data.m_step(data.imputed().soft_stats(labels[None] == np.arange(n_components)[:, None]), prior)
+    if np.any(labels < 0) or data.family.has_factors:
+        return mixture_of_shares(data.imputed(), labels[None] == np.arange(n_components)[:, None], prior)
     return data.m_step(data.imputed().hard_stats(labels, n_components), prior)
 
 
@@ -228,6 +232,16 @@ def requested_candidates(
     return Candidates(drawn, settings.n_init if is_drawn else 1, keeps_order=not is_drawn)
 
 
+def _of_nearest(data: Problem, means: Array, prior: Prior) -> WhitenedParameters:
+    """Return the mixture of the rows nearest to each mean."""
+    if not data.family.has_factors:
+        return data.family.m_step(data.nearest_stats(means), prior)
+    sample = data.subsample(SETTINGS.sample_rows, np.random.default_rng(0))
+    rows = sample.whitened_rows()
+    nearest = (0.5 * np.einsum("ij,ij->i", means, means)[:, None] - means @ rows).argmin(axis=0)
+    return mixture_of_shares(sample, nearest == np.arange(len(means))[:, None], prior)
+
+
 def _print_search(cost: SearchCost) -> None:
     """Print how far a search is."""
     print(f"search: {cost.passes:.1f} passes of {cost.budget:.0f}, {cost.seconds:.1f} s")
@@ -255,9 +269,7 @@ def _from_parameters(
     if weights is None or means is None or covariances is None:
         if means is not None:
             # From the rows that are nearest to the means.
-            estimated = family.m_step(
-                data.imputed().nearest_stats(means), Prior() if prior is None else prior
-            )
+            estimated = _of_nearest(data.imputed(), means, Prior() if prior is None else prior)
         else:
             estimated = drawn(rng)[0].parameters
             if isinstance(settings.init_params, str):

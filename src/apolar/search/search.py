@@ -18,6 +18,7 @@ from apolar.em.result import Fit, FitStatus, SearchCost
 from apolar.em.run import Callback, Stop, has_kernel, run
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths
+from apolar.search.factor_numbers import mixture_of_shares
 from apolar.search.merging import is_crowded, merged_pairs, merging_costs, mixture_distances, untied_stats
 from apolar.search.moment_starts import from_moments
 from apolar.search.proposals import Extension, dropped_stats, exchanges, extend_mixture, extensions
@@ -110,6 +111,7 @@ def best_fit(
             break
         drawn += candidates
         stop, start_of_all = Stop(max_iter, gain=tol), candidates[0]
+        data, sample = (rows.for_mixture(start_of_all.parameters) for rows in (data, sample))
         is_interrupted = start_of_all.status is FitStatus.INTERRUPTED
         if is_interrupted:
             stop = Stop(0, gain=tol)
@@ -169,7 +171,7 @@ def approach(problem: Problem, start: Fit, prior: Prior | None, max_iter: int, t
 
 def one_component(problem: Problem, prior: Prior) -> WhitenedParameters:
     """Return the mixture of one component: the M-step from all rows."""
-    return problem.family.m_step(problem.imputed().soft_stats(np.ones((1, problem.n_rows))), prior)
+    return mixture_of_shares(problem.imputed(), np.ones((1, problem.n_rows)), prior)
 
 
 def beside_noise(starts: list[Fit], share: float) -> list[Fit]:
@@ -375,7 +377,7 @@ class SampleSearch:
         sample, parameters = self.sample, fit.parameters
         stats, likelihood = sample.e_step(parameters[None])
         adapted = prior.of_strengths(first).adapted_to(sample.family, stats[0])
-        if not isinstance(adapted, Shrinkage):
+        if not isinstance(adapted, Shrinkage) or adapted.strengths is None:
             return None
         known = stats[0], prior, adapted.strengths, parameters, sample.weight, float(likelihood[0])
         return best_strengths(sample.few, *known)[0]
