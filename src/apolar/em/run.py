@@ -368,7 +368,8 @@ class EMRun:
                 self.problem.weight,
                 best.log_likelihood,
             )
-            is_near = self.start.strengths is not None
+            # Those of the start, or of the adaptation before, are near.
+            is_near = self.start.strengths is not None or self.left_out > -np.inf
             strengths, self.left_out = best_strengths(self.compared_on.few, *known, is_near=is_near)
         self.prior = self.free_prior.of_strengths(strengths).adapted_to(family, best.stats)
         objective = best.log_likelihood + float(family.log_prior(best.parameters[None], self.prior)[0])

@@ -21,7 +21,7 @@ from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths
 from apolar.search.factor_numbers import mixture_of_shares
 from apolar.search.merging import is_crowded, merged_pairs, merging_costs, mixture_distances, untied_stats
 from apolar.search.moment_starts import from_moments
-from apolar.search.proposals import Extension, dropped_stats, exchanges, extend_mixture, extensions
+from apolar.search.proposals import dropped_stats, exchanges, extend_mixture, extensions
 from apolar.search.starts import from_kmeans, overseeded_mixtures
 
 __all__ = [
@@ -117,7 +117,15 @@ def best_fit(
             stop = Stop(0, gain=tol)
         else:
             start_of_all = _near_optimum_of_all(data, start_of_all, prior, max_iter)
-        (result,) = run(data, [start_of_all], prior, stop, callback=callback, checked_on=sample)
+        (result,) = run(
+            data,
+            [start_of_all],
+            prior,
+            stop,
+            callback=callback,
+            checked_on=sample,
+            is_compared=start.n_init > 1,
+        )
         if is_interrupted:
             result = replace(result, status=FitStatus.INTERRUPTED)
         best = result if best is None else best_first([best, result])[0]
@@ -283,8 +291,6 @@ class SampleSearch:
         """Return the candidates, the best first."""
         starts, skipped = self.starts()
         ranked = self.after_short_runs(starts)
-        if self.n_components > 1 and not self.starts_agree:
-            ranked = self.after_exchanges(ranked)
         finalists = self.finalists(ranked)
         # With noise, all starts may have left the same cluster to it.
         if self.data.has_noise or not (self.n_components == 1 or self.starts_agree):
@@ -340,11 +346,11 @@ class SampleSearch:
         n_starts = int(self.n_passes_left / 2 / (of_steps + SETTINGS.short_steps))
         n_steps = SETTINGS.short_steps if n_starts else 0
         n_starts = min(max(n_starts, 1), SETTINGS.overseeded_starts)
-        self.n_passes_left -= n_starts * of_steps if n_steps else 0
         if sample.known is not None and sample.known.names_components:
             is_complete = len(sample.targets) == n_components and np.all(np.isfinite(sample.targets))
             starts += self._known_starts(sample, sample.known) if is_complete else []
         mixtures = overseeded_mixtures(sample, n_components, self.prior, self.rng, n_starts, n_steps)
+        self._spend(n_starts * of_steps if n_steps else 0)
         return [*starts, *(Fit(parameters, "overseed") for parameters in mixtures)], skipped
 
     def _known_starts(self, sample: Problem, known: Known) -> list[Fit]:
@@ -453,45 +459,17 @@ class SampleSearch:
                 break
         return finalists
 
-    def after_exchanges(self, ranked: list[Fit]) -> list[Fit]:
-        """Return the short runs, or one better than all of them, by moving components of the best."""
-        while self._affords(SETTINGS.short_steps):
-            best = ranked[0]
-            proposed = self._proposed(best)
-            exchanged = exchanges(*proposed[1:])
-            if exchanged is None:
-                break
-            (start,) = self._starts_of([exchanged], best)
-            (fit,) = self._race([start], self.prior.of_strengths(best.strengths))
-            if not fit.score > best.score + SETTINGS.sample_tolerance:
-                break
-            ranked = [fit]
-        return ranked
-
-    def _proposed(
-        self, best: Fit
-    ) -> tuple[Problem, SufficientStats, list[Extension], Array, list[tuple[int, int]]]:
-        """Return complete rows, the statistics of a mixture, extensions of it, and the costs of mergers."""
-        completed = self.sample.imputed(best.parameters)
-        larger = extensions(completed, best.parameters, self.prior.of_strengths(best.strengths), self.rng)
-        costs = merging_costs(completed, best.parameters)
-        return completed, untied_stats(self.sample, best.parameters), larger, *costs
-
-    def _starts_of(self, arrays: list[Array], best: Fit) -> list[Fit]:
-        """Return starts of these statistics, which come from a candidate."""
-        prior = self.prior.of_strengths(best.strengths)
-        # The short runs that follow adapt the prior.
-        stats = SufficientStats(np.stack(arrays), self.sample.n_features)
-        starts = self.sample.m_step(stats, prior.conjugate)
-        name = best.start if best.start.endswith("+split") else f"{best.start}+split"
-        return [Fit(starts[i], name) for i in range(len(arrays))]
-
     def _split_and_merged(self, best: Fit) -> list[Fit]:
         """Return mixtures reached from a candidate by adding a component and then merging two."""
         # Under the strengths of the candidate, if there are any.
         strengths, sample = best.strengths, self.sample
         prior = self.prior.of_strengths(strengths)
-        completed, stats, larger, costs, pairs = self._proposed(best)
+        completed = sample.imputed(best.parameters)
+        stats, larger = (
+            untied_stats(sample, best.parameters),
+            extensions(completed, best.parameters, prior, self.rng),
+        )
+        costs, pairs = merging_costs(completed, best.parameters)
         if self.starts_agree and not (len(larger) and len(costs) and larger[0].gain > costs[0]):
             return []
         exchanged = exchanges(stats, larger, costs, pairs)
@@ -504,8 +482,11 @@ class SampleSearch:
             merged += [stats.array for stats in dropped_stats(completed, parameters, SETTINGS.kept)]
         if not merged:  # all mergers cost more than numbers can say
             return []
-        fits = self._starts_of(merged, best)
-        return [replace(fit, strengths=strengths) for fit in self._race(fits, prior)]
+        # The short runs that follow adapt the prior.
+        starts = sample.m_step(SufficientStats(np.stack(merged), sample.n_features), prior.conjugate)
+        name = best.start if best.start.endswith("+split") else f"{best.start}+split"
+        fits = self._race([Fit(starts[i], name) for i in range(len(merged))], prior)
+        return [replace(fit, strengths=strengths) for fit in fits]
 
 
 def best_first(candidates: list[Fit]) -> list[Fit]:
