@@ -2,14 +2,19 @@
 
 import csv
 import json
+import math
 
+import pytest
 from click.testing import CliRunner
 
-from apolar.cli import main
+from apolar.cli import console, main
 
 
-def run(*arguments, stdin=None):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
+def run(*arguments, stdin=None, seconds_of_line=math.inf):
+    """Run a command; on a slow machine, too, lines of progress are printed only if a test asks for them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(console, "SECONDS_OF_LINE", seconds_of_line)
+        return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
 
 
 def succeed(*arguments, stdin=None):

@@ -142,3 +142,15 @@ def test_progress_says_how_many_are_done_and_how_long_is_left(flowers, tmp_path)
     # and with long tails.
     assert re.search(rb"fitting .*\d+ of 252 candidates .*\d:\d\d", shown)
     assert b"candidates" not in printed
+
+
+def test_passes_of_a_fit_are_told_without_a_terminal(flowers, tmp_path):
+    options = ("--no-report", "-o", tmp_path / "out")
+    result = run("fit", flowers, "-k", 3, *options, seconds_of_line=1e-9)
+    assert result.exit_code == 0
+    told = re.findall(r"^fitting: (\d+) of about (\d+) passes, \d+ s$", result.stderr, re.MULTILINE)
+    done, expected = np.array(told, dtype=int).T
+    assert len(done) > 3
+    assert np.all(done <= expected)
+    assert done[-1] > done[0]
+    assert "of about" not in result.stdout

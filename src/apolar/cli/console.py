@@ -8,6 +8,7 @@ import json
 import math
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 # The width in characters, if the output is not a terminal; and what the name of a column may take of it.
 FILE_WIDTH = 110
 NAME_WIDTH = 15
+# How often a line tells the progress, if the output is not a terminal.
+SECONDS_OF_LINE = 10.0
 # The bundled tables, and the column of each that holds known classes.
 EXAMPLES = {"iris": "species", "olive": "area", "diabetes": "class"}
 
@@ -193,11 +196,12 @@ def show_grid(
 
 
 class Bar(AbstractContextManager["Bar"]):
-    """A progress bar on a terminal; silent if the output is not one."""
+    """A progress bar on a terminal; if the output is not one, a line on stderr every ten seconds."""
 
     def __init__(self) -> None:
         self.console = new_console(stderr=True)
         self.progress: Progress | None = None
+        self.what, self.began, self.n_lines = "", time.monotonic(), 0
 
     def __exit__(self, *_: object) -> None:
         self.end()
@@ -205,6 +209,7 @@ class Bar(AbstractContextManager["Bar"]):
     def begin(self, what: str, total: float | None = None) -> None:
         """Show a bar for a step of the work; without a total, one that only moves."""
         self.end()
+        self.what = what
         if not self.console.is_terminal:
             return
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -225,6 +230,15 @@ class Bar(AbstractContextManager["Bar"]):
         """Move the bar."""
         if self.progress is not None:
             self.progress.update(self.progress.task_ids[0], completed=done, note=note, **changes)
+            return
+        self.what, seconds = changes.get("description", self.what), time.monotonic() - self.began
+        if note and not self.console.is_terminal and seconds >= SECONDS_OF_LINE * (self.n_lines + 1):
+            self.n_lines = int(seconds / SECONDS_OF_LINE)
+            click.echo(f"{self.what}: {note}, {seconds:.0f} s", err=True)
+
+    def passes(self, done: float, expected: float) -> None:
+        """Move the bar of the passes of one fit."""
+        self.step(done, f"{done:.0f} of about {expected:.0f} passes", total=expected)
 
     def candidates(self, what: str, done: int, total: int) -> None:
         """Move the bar of candidates that are compared."""

@@ -151,6 +151,7 @@ def fit(
                 seed=seed,
                 n_resamples=resamples or 0,
                 callback=bar.candidates,
+                report=bar.passes,
                 **({"outlier_level": outliers} if isinstance(outliers, float) else {}),
             )
             bar.begin("writing")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -16,7 +18,7 @@ from apolar._core.settings import SETTINGS
 from apolar.data import Rows
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
-from apolar.em.result import Fit, FitStatus, in_canonical_order
+from apolar.em.result import Fit, FitStatus, SearchCost, in_canonical_order
 from apolar.em.whitening import refuse_rows_out_of_reach
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import allows_rounding, check_columns, float_type, is_path, n_threads_of
@@ -52,6 +54,7 @@ __all__ = [
     "check_memory",
     "fit_rows",
     "problem_of",
+    "reports_passes",
     "warm_start_of",
     "with_callbacks",
 ]
@@ -65,6 +68,19 @@ ILL_DEFINED = (
 """As scikit-learn says it, where the user asked for no regularisation."""
 AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
 Observer = Callable[[Fit, Callable[[Fit], FittedState]], bool]
+PassReport = Callable[[float, float], object]
+"""Takes how many passes over the rows a fit has taken, and about how many it will take."""
+_REPORT: ContextVar[PassReport | None] = ContextVar("report", default=None)
+
+
+@contextmanager
+def reports_passes(report: PassReport | None) -> Iterator[None]:
+    """Report the passes of fits in this context."""
+    token = _REPORT.set(report)
+    try:
+        yield
+    finally:
+        _REPORT.reset(token)
 
 
 def with_callbacks(method: AnyMethod) -> AnyMethod:
@@ -116,14 +132,16 @@ def fit_rows(
     if not is_stored and estimator.warm_start:
         last = _last_state(estimator, rows.n_features)
 
+    progress = FitProgress(estimator, X, problem)
+
     def start(problem: Problem, prior: Prior | None) -> Candidates:
         if last is None:
-            requested = requested_candidates(estimator, problem, X, prior, has_weight)
+            requested = requested_candidates(estimator, problem, X, prior, has_weight, progress.report_search)
             return replace(requested, keeps_order=requested.keeps_order or is_given)
         warm = warm_start_of(last, problem, is_same=not is_stored)
         return Candidates(lambda _: [warm], keeps_order=keeps_order)
 
-    progress, checkpoint = FitProgress(estimator, X, problem), Checkpoint(estimator)
+    checkpoint = Checkpoint(estimator)
     search = Search(estimator, problem, prior, start, float_type(X), (checkpoint, progress))
     solution = search.best(is_continued=last is not None and last.is_rounded)
     fit, state = solution.fit, solution.state
@@ -356,7 +374,7 @@ class Search:
 
 
 class FitProgress:
-    """Prints the progress of a fit, and calls scikit-learn's callbacks.
+    """Prints and reports the progress of a fit, and calls scikit-learn's callbacks.
 
     Parameters
     ----------
@@ -369,15 +387,29 @@ class FitProgress:
     def __init__(self, estimator: Any, X: Any, problem: Problem) -> None:
         self.estimator, self.X, self.problem = estimator, X, problem
         self.n_passes, self.last, self.began = 0, -np.inf, time.perf_counter()
-        self.context = None
+        # The passes of the search, and what is told of them.
+        self.of_search, self.report, self.context = 0.0, _REPORT.get(), None
         if getattr(estimator, "_skl_callbacks", None) or hasattr(estimator, "_parent_callback_ctx"):
             self.context = estimator._init_callback_context(max_subtasks=None)
             self.context.call_on_fit_task_begin(estimator=estimator, X=X)
+
+    def report_search(self, cost: SearchCost) -> None:
+        """Report what the search for a start took so far."""
+        self.of_search = cost.passes
+        if self.estimator.verbose:
+            print(f"search: {cost.passes:.1f} passes of {cost.budget:.0f}, {cost.seconds:.1f} s")
+        if self.report is not None:
+            self.report(cost.passes, max(cost.budget, cost.passes) + SETTINGS.run_passes)
 
     def __call__(self, fit: Fit, state: Callable[[Fit], FittedState]) -> bool:
         """Report a pass; return whether a callback asks to stop."""
         self.n_passes += 1
         estimator = self.estimator
+        if self.report is not None:
+            # Most runs need no more; the others may take all that they are allowed.
+            is_usual = self.n_passes <= SETTINGS.run_passes
+            expected = SETTINGS.run_passes if is_usual else max(estimator.max_iter, self.n_passes)
+            self.report(self.of_search + self.n_passes, self.of_search + expected)
         mean = fit.log_likelihood / self.problem.weight + self.problem.whitening.log_det
         if estimator.verbose and (self.n_passes == 1 or self.n_passes % estimator.verbose_interval == 0):
             gain = "" if self.n_passes == 1 else f", gain {mean - self.last:.3g}"

@@ -18,6 +18,7 @@ from apolar._core.settings import SETTINGS
 from apolar.em.result import FitStatus
 from apolar.estimator import GaussianMixture, StudentMixture
 from apolar.estimator.cluster_merging import Group
+from apolar.estimator.fit import reports_passes
 from apolar.estimator.fitted import NOISE_LABEL, FittedState
 from apolar.estimator.resampling import Stability
 from apolar.estimator.standard_errors import StandardErrors
@@ -213,6 +214,7 @@ def analyse(
     outlier_level: float = OUTLIER_LEVEL,
     n_resamples: int = 0,
     callback: Callable[[str, int, int], object] | None = None,
+    report: Callable[[float, float], object] | None = None,
 ) -> Analysis:
     """Cluster a table.
 
@@ -245,6 +247,8 @@ def analyse(
         For the stability of the clusters.
     callback : callable, optional
         Of `select`, where the number of components is chosen.
+    report : callable, optional
+        Where it is given: takes how many passes the fit has taken, and about how many it will take.
 
     Returns
     -------
@@ -269,7 +273,8 @@ def analyse(
         if len(numbers) == 1 and isinstance(kinds, str) and criterion != "clusters":
             law = _LAWS[_tails_of(data, tails, numbers[0], kinds, seed, noise)]
             caught.clear()  # of fits that were only compared
-            fitted = law(numbers[0], covariance_type=kinds, random_state=seed, noise=noise).fit(data)
+            with reports_passes(report):
+                fitted = law(numbers[0], covariance_type=kinds, random_state=seed, noise=noise).fit(data)
             if fitted.message_ == FitStatus.INTERRUPTED.value:
                 raise KeyboardInterrupt
         else:

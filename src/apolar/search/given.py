@@ -11,7 +11,7 @@ from apolar._core.arrays import Array
 from apolar._core.checks import numeric_array
 from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
-from apolar.em.result import Fit, SearchCost
+from apolar.em.result import Fit
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, canonical_order
@@ -19,7 +19,7 @@ from apolar.mixture.prior import Prior
 from apolar.search.candidates import start_candidates
 from apolar.search.factor_numbers import mixture_of_shares
 from apolar.search.moment_starts import whitened_mixture
-from apolar.search.search import Candidates
+from apolar.search.search import Candidates, SearchReport
 
 # The least weight of a component of given parameters, in rows.
 MIN_ROWS = 1e-3
@@ -178,21 +178,28 @@ def has_given_parameters(settings: Any) -> bool:
 
 
 def requested_candidates(
-    settings: Any, data: Problem, X: Any, prior: Prior | None, row_mask: Array | None
+    settings: Any,
+    data: Problem,
+    X: Any,
+    prior: Prior | None,
+    row_mask: Array | None,
+    report: SearchReport | None = None,
 ) -> Candidates:
     """Return the source of the candidates that the parameters of an estimator ask for.
 
     Parameters
     ----------
     settings : GaussianMixture
-        Only its parameters n_components, n_init, init_params, verbose, weights_init, means_init and
-        precisions_init are read.
+        Only its parameters n_components, n_init, init_params, weights_init, means_init and precisions_init
+        are read.
     data : Problem
     X : object
         The rows as the user gave them: the argument of a callable.
     prior : Prior or None
     row_mask : ndarray of bool or None
         Which rows of X are in the data, if not all are.
+    report : callable, optional
+        Told of the work of a search.
 
     Returns
     -------
@@ -207,7 +214,6 @@ def requested_candidates(
 
     def drawn(rng: np.random.Generator) -> list[Fit]:
         if isinstance(init_params, str):
-            report = _print_search if settings.verbose else None
             return start_candidates(init_params, data, n_components, prior, rng, report)
         if not callable(init_params):
             parameters = assigned(init_params, "init_params", "the name of a start")
@@ -240,11 +246,6 @@ def _of_nearest(data: Problem, means: Array, prior: Prior) -> WhitenedParameters
     rows = sample.whitened_rows()
     nearest = (0.5 * np.einsum("ij,ij->i", means, means)[:, None] - means @ rows).argmin(axis=0)
     return mixture_of_shares(sample, nearest == np.arange(len(means))[:, None], prior)
-
-
-def _print_search(cost: SearchCost) -> None:
-    """Print how far a search is."""
-    print(f"search: {cost.passes:.1f} passes of {cost.budget:.0f}, {cost.seconds:.1f} s")
 
 
 def _from_parameters(
