@@ -17,12 +17,26 @@ from apolar.cli.output import WRITTEN
 from apolar.cli.predict_command import predict
 from apolar.cli.sketch_command import merge, sketch
 
+# The headings of help, and the commands under each.
+TASKS = {
+    "Clusters of a table": ("example", "fit", "select", "predict"),
+    "Sums in place of rows": ("sketch", "merge"),
+    "Tensors, and the paper": ("decompose", "reproduce"),
+}
 # Where `all` goes, unless a folder is given.
 FOLDER = "reproduced"
 
 
 class Commands(click.Group):
     """Commands that end with one line whatever happens: bad input, an interruption, a full disk."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands under the headings of `TASKS`."""
+        for title, names in TASKS.items():
+            with formatter.section(title):
+                commands = [(name, self.get_command(ctx, name)) for name in names]
+                lines = [(name, each.get_short_help_str(100)) for name, each in commands if each is not None]
+                formatter.write_dl(lines)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
@@ -141,7 +155,7 @@ def main(verbose: bool) -> None:
 def reproduce(
     names: tuple[str, ...], output: Path | None, simulations: int, repeats: int, seed: int, jobs: int | None
 ) -> None:
-    """Reproduce tables and figures of the paper, next to its printed values.
+    """Reproduce the paper's tables and figures, next to its values.
 
     NAME is table1, table2, table5 ... table10 (the labels of the paper's
     source; in print Tables 1, 3, 2, 4, 5-8), figure1, figure2, figure3, a name

@@ -93,9 +93,9 @@ def decompose(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Write a homogeneous POLYNOMIAL as a sum of powers of linear forms.
+    """Write a POLYNOMIAL as a sum of powers of linear forms.
 
-    POLYNOMIAL is the form itself, or a file: text with the form, a .json
+    POLYNOMIAL is homogeneous: the form itself, or a file: text with the form, a .json
     object such as {"3,0": 1, "1,2": -3}, a .npy array, or - for text on
     standard input.
 

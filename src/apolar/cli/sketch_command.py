@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from apolar.cli.console import BadInput, Bar, as_number, count_noun, join_list, print_object, say, show_grid
-from apolar.cli.options import ALL, check_sources, numbers_of_components, table_options
+from apolar.cli.options import ALL, GroupedCommand, check_sources, numbers_of_components, table_options
 from apolar.cli.output import Output
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ FROM_MOMENTS = (
 )
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("data", nargs=-1, required=True)
 @table_options
 @click.option(
@@ -49,7 +49,7 @@ FROM_MOMENTS = (
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The file of the sketch."
 )
 def sketch(data: tuple[str, ...], order: str, output: Path, **reading: Any) -> None:
-    """Keep the sums of a table that determine its moments, and none of its rows.
+    """Keep the sums of a table that moments need, and none of its rows.
 
     Sketches of parts of a table, made anywhere, add up with `apolar merge`, and
     `apolar fit --sketch` fits a mixture to them.
