@@ -104,7 +104,7 @@ KINDS: dict[str, Callable[[np.random.Generator], Form]] = {
 
 
 def outcome(form: Form, seed: int, *, has_family: bool) -> str:
-    """Return what is said of a form."""
+    """Return what is said about a form."""
     tensor, rank = form
     waring = apolar.decompose(tensor, random_state=seed)
     is_exact = waring.status is apolar.Status.EXACT

@@ -98,7 +98,7 @@ def sums_of_powers() -> str:
     return (
         f"Sums of powers in 2 to 6 variables, of the generic rank and up to four below, {N_SUMS} each: of "
         f"{n_forms}, {found} are found exactly with no more terms, in at most {max(seconds):.1f} s. The "
-        "others, variables, order, rank, and what is said of them:\n\n"
+        "others, variables, order, rank, and what is said about them:\n\n"
         + "\n".join(f"- {other}" for other in others)
     )
 

@@ -41,6 +41,12 @@ BANNED = [
         "'separates' or 'assigns'",
     ),
     (r"\b(?:is|are) to be\b", "how many are to be left", "'must be', or the plain verb"),
+    (r"\b(?:[Ss]ay|[Ss]ays|[Ss]aid|[Tt]old|[Tt]ells?) of\b", "what it says of rows", "'about'"),
+    (r"\b(?:is|are|was|were) looked (?:at|for)\b", "where starts are looked for", "'examined', 'searched'"),
+    (r"\bnear by\b", "terms near by", "'nearby'"),
+    (r"\b[Ll]ikest\b", "the likest cluster", "'most similar'"),
+    (r"\b[Oo]ne (?:component|cluster|row|column|term) less\b", "one component less", "'one ... fewer'"),
+    (r"\banother \w+ than\b", "another type than the first", "'differs from'"),
 ]
 # A phrase may go on in the next line.
 PHRASES = [(re.compile(pattern.replace(" ", r"\s+")), example, plain) for pattern, example, plain in BANNED]

@@ -1,7 +1,7 @@
 /* The M-step of the fourteen covariance families, for one mixture at a time.
 
    A covariance is S_k = v_k D_k A_k D_k^t: a volume v_k, a shape A_k of determinant one and an orientation D_k. The three
-   letters of a code say of each whether it is [E]qual in all components, [V]ariable or the [I]dentity. */
+   letters of a code say for each whether it is [E]qual in all components, [V]ariable or the [I]dentity. */
 
 #ifndef APOLAR_SHARING_H
 #define APOLAR_SHARING_H

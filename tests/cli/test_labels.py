@@ -166,7 +166,7 @@ def test_labels_name_the_file_and_the_table_has_all_rows(flowers, tmp_path, name
     assert predicted.output == (tmp_path / "o" / "labels.csv").read_text()
     b.write_text("\n".join(",".join(reversed(row.split(","))) for row in b.read_text().splitlines()))
     said = refuse("fit", a, b, "-k", 2, "--append", "--no-report", "-o", tmp_path / "o")
-    assert "has other columns or another delimiter" in said
+    assert "differs in columns or delimiter" in said
 
 
 def test_a_table_of_another_encoding(flowers, tmp_path):

@@ -35,7 +35,7 @@ Method = Literal["auto", "pencil", "spm"]
 """Methods of decomposition."""
 
 Field = Literal["auto", "real", "complex"]
-"""Where the points of a decomposition are looked for."""
+"""Where the points of a decomposition are searched for."""
 
 Constraint = Literal["nonnegative", "orthogonal"]
 """What the terms of a decomposition have to keep to."""

@@ -132,7 +132,7 @@ def cluster_table(
 
 
 def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[int] = ()) -> list[str]:
-    """Return the lines of a table, with cells to the right, but those of some columns to the left."""
+    """Return the lines of a table, with cells aligned to the right, except in some columns."""
     lines = [list(heads), *(list(row) for row in rows)]
     widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
     return [

@@ -16,7 +16,7 @@ MIN_GAIN_RATIO = 1e-4
 
 
 class Model(Protocol):
-    """A cost at a point, with a quadratic model of it near by.
+    """A cost at a point, with a quadratic model of it nearby.
 
     Attributes
     ----------

@@ -56,7 +56,7 @@ class Interrupted(BadInput):
 
 
 def error_message(error: BaseException) -> str:
-    """Return what the command line says of an error of the library."""
+    """Return what the command line says about an error of the library."""
     if isinstance(error, ComponentError):
         return f"Cluster {error.component + 1} {error.problem}"
     if isinstance(error, ColumnError):
@@ -67,7 +67,7 @@ def error_message(error: BaseException) -> str:
 
 
 def not_found(path: Path) -> str:
-    """Return what is said of a file that is not there: perhaps one of a similar name is."""
+    """Return what is said about a file that is not there: perhaps one of a similar name is."""
     folder = path.parent
     if not folder.is_dir():
         return f"There is no folder {shown_path(folder)}: check the name."

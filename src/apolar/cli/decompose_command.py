@@ -71,7 +71,7 @@ class FormCommand(click.Command):
     help="With --exact: the largest degree of the number field of a single point.",
 )
 @click.option(
-    "--certify", is_flag=True, help="Say what is proved: uniqueness, exact terms near by, the least rank."
+    "--certify", is_flag=True, help="Say what is proved: uniqueness, exact terms nearby, the least rank."
 )
 @click.option("--variables", help="Variables and their order, such as x,y,z.")
 @seed_option

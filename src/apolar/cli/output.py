@@ -336,7 +336,7 @@ def appended_text(
             is_first, layout = layout is None, layout or (names, separator)
             if layout != (names, separator):
                 raise BadInput(
-                    f"{source} has other columns or another delimiter than {sources[0]}: "
+                    f"{source} differs in columns or delimiter from {sources[0]}: "
                     "--append needs the same."
                 )
             header = list(names)

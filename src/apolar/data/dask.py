@@ -78,7 +78,7 @@ class DaskRows(Rows):
     Parameters
     ----------
     collection : dask array or dataframe, or Partitions
-        Its partitions are looked at only when they are needed.
+        Its partitions are read only when they are needed.
     n_features : int
     names : tuple of str, optional
     row_size : float, optional

@@ -9,7 +9,7 @@ from apolar._core.settings import SETTINGS
 
 # Values repeat if there are at most this many different ones per row.
 MAX_DISTINCT = 0.9
-# A column without a repeated value among its first rows, this many of them, is not looked at any further.
+# A column without a repeated value among its first rows, this many of them, is not examined any further.
 FIRST_ROWS = 1000
 # The rounding errors of a value, relative to the largest one: of one that was read, and a few operations on.
 ROUNDINGS = 4.0

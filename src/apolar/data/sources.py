@@ -353,14 +353,14 @@ class ChunkRows(Rows):
             yield chunk
 
     def _check_chunk(self, index: int, rows: Rows) -> None:
-        """Raise an error for a chunk of another kind, or of other columns, than the first."""
+        """Raise an error for a chunk whose kind or columns differ from those of the first."""
         first = self._first
         check_columns(rows, first.n_features, first.names, f"Chunk {index}")
         if (rows.weights is None) != (first.weights is None):
             raise ValueError("Some chunks have weights and others have none: give all of them weights.")
         is_on_device = rows.device_template is not None
         if is_on_device != (first.device_template is not None) or rows.is_sparse != first.is_sparse:
-            raise TypeError(f"Chunk {index} has another type than the first: give all chunks the same type.")
+            raise TypeError(f"Chunk {index} differs in type from the first: give all chunks the same type.")
 
 
 def _open_chunk(chunk: Any, first_row: int = 0) -> Rows:

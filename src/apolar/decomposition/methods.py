@@ -638,7 +638,7 @@ def _few_starts(problem: DecompositionProblem, rank: int, rng: np.random.Generat
 
 
 def _as_noisy(terms: Terms, source: str) -> tuple[Terms, str]:
-    """Return terms of a tensor that is taken for noisy, and the words that say so."""
+    """Return terms of a tensor that is taken for noisy, and the text that says so."""
     return terms, f"{source}; the {terms.residual:.1g} that is left is taken for noise"
 
 

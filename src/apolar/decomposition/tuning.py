@@ -59,7 +59,7 @@ class Tuning:
     unit_bits: int = 4
     # Coefficients for each variable that tell its unit.
     enough_coefficients: int = 20
-    # Common zeros of a kernel, as a multiple of the rank, among which terms are looked for.
+    # Common zeros of a kernel, as a multiple of the rank, among which terms are searched for.
     max_zeros: int = 3
     # Unknowns up to which Newton's dense Hessian pays, and those of a factorised step.
     newton_unknowns: int = 150
@@ -105,14 +105,14 @@ class Tuning:
     relation_share: float = 0.7
     # The largest denominator of a coefficient of a form in floating point.
     max_denominator: int = 10**5
-    # Square factors of a radicand are looked for among this number of primes.
+    # Square factors of a radicand are searched for among this number of primes.
     trial_primes: int = 1000
 
     # --- proofs
     # Multiplications of one matrix decomposition, and of the minors for a Kruskal rank.
     proof_work: float = 3e8
     kruskal_work: float = 5e6
-    # Terms for which uniqueness is looked at, and coefficients of all of them whose sum is computed in balls.
+    # Terms for which uniqueness is examined, and coefficients of all of them whose sum is computed in balls.
     max_proof_terms: int = 500
     ball_products: float = 1e6
     # Entries of a Koszul flattening.

@@ -356,7 +356,7 @@ def best_strengths(
     weight, log_likelihood : float
         Of all rows; the likelihood is that under the mixture.
     is_near : bool, default=False
-        Whether the first strengths are those of a mixture near by: only the next ones are then compared.
+        Whether the first strengths are those of a mixture nearby: only the next ones are then compared.
 
     Returns
     -------

@@ -335,7 +335,7 @@ class EMRun:
         return self.prior.strengths if isinstance(self.prior, Shrinkage) else None
 
     def compared(self, end: Fit) -> Fit:
-        """Return the result of the run with what rows left out say of it, if optima are compared so."""
+        """Return the result of the run with what rows left out say about it, if optima are compared so."""
         rows = self.compared_on
         if not isinstance(self.free_prior, AdaptivePrior) or end.stats is None:
             return end

@@ -285,7 +285,7 @@ class Search:
     dtype : dtype
         The floating type of the attributes.
     observers : tuple of callable
-        Told of each pass: they take the result so far and the function that makes a fitted state of one, and
+        Called after each pass with the result so far and the function that makes a fitted state of one; they
         return whether to stop.
     """
 

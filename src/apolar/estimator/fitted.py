@@ -1,4 +1,4 @@
-"""The fitted state of an estimator: where its attributes are written and read, and what it says of rows."""
+"""The fitted state of an estimator: its attributes, and what it says about rows."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ class FittedState:
 
     @functools.cached_property
     def completion(self) -> Completion:
-        """What the mixture says of missing values."""
+        """What the mixture says about missing values."""
         return Completion.by_mixture(self.family, *self.whitened)
 
     @functools.cached_property

@@ -815,7 +815,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         >>> X = apolar.datasets.load_iris().data
         >>> gm = apolar.GaussianMixture(2, random_state=0).fit(X)
         >>> print(gm.stability(X, n_resamples=20))
-        Clusters in 20 resamples: Jaccard index with the likest cluster.
+        Clusters in 20 resamples: Jaccard index with the most similar cluster.
         <BLANKLINE>
         cluster  Jaccard  2.5%  97.5%  comes back
               1     1.00  ...        1.00

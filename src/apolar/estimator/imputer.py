@@ -1,4 +1,4 @@
-"""`MixtureImputer`: missing values replaced by what a Gaussian mixture says of them, in a pipeline."""
+"""`MixtureImputer`: missing values replaced by what a Gaussian mixture says about them, in a pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fitted mixture says of rows and columns: marginals, regressions, missing values, outliers."""
+"""What a fitted mixture says about rows and columns: marginals, regressions, missing values, outliers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Model = TypeVar("Model")
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """What a mixture says of some columns, given the values of the others, row by row.
+    """What a mixture says about some columns, given the values of the others, row by row.
 
     Attributes
     ----------

@@ -401,7 +401,7 @@ def _refuse_constant(text: str) -> None:
 
 
 class Checkpoint:
-    """What is told of each pass of a fit, and writes the best mixture of all runs of a search to a file.
+    """What is called after each pass of a fit, and writes the best mixture of all runs to a file.
 
     It writes after the first pass, then after each `checkpoint_every`-th if the mixture is better than the
     one in the file, and at the end. If a write fails, it warns once, and tries again when the next is due.

@@ -21,7 +21,7 @@ from apolar.estimator.inputs import open_input
 
 __all__ = ["Stability", "stability_of"]
 
-# A cluster has come back if this part of the union with its likest is common to both [hennig2007].
+# A cluster has come back if this part of the union with the most similar one is common to both [hennig2007].
 RECOVERED = 0.75
 
 
@@ -32,7 +32,7 @@ class Stability(Displayed):
     Attributes
     ----------
     jaccard : ndarray, shape (n_resamples, n_clusters)
-        The Jaccard index of each cluster with the likest one of each resample, among the rows of the
+        The Jaccard index of each cluster with the most similar one of each resample, among the rows of the
         resample: the rows that are in both, of those in any. NaN where none of its rows was drawn.
     """
 
@@ -77,7 +77,7 @@ class Stability(Displayed):
         columns = self.mean, low, high, self.recovered / len(self.jaccard)
         lines = [[f"{k + 1}", *(f"{each[k]:.2f}" for each in columns)] for k in range(len(low))]
         head = ["cluster", "Jaccard", "2.5%", "97.5%", "comes back"]
-        return f"Clusters in {len(self.jaccard)} resamples: Jaccard index with the likest cluster.", (
+        return f"Clusters in {len(self.jaccard)} resamples: Jaccard index with the most similar cluster.", (
             head,
             lines,
         )

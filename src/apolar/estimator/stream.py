@@ -45,7 +45,7 @@ class FirstRows:
     ----------
     rows : Rows or None
     searched : float
-        The weight of the rows when starts were last looked for.
+        The weight of the rows when starts were last searched for.
     """
 
     rows: Rows | None = None

@@ -26,7 +26,7 @@ START_DOF = 8.0
 
 
 class TailTerms(NamedTuple):
-    """What components with long tails say of rows, each of shape (n_components, n_rows).
+    """What components with long tails say about rows, each of shape (n_components, n_rows).
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Tails:
         return np.stack([self.peaks, self.peaks + shifts, dof, (dof + self.n_features) / 2], axis=-1)
 
     def terms(self, logits: Any, peaks: Array | None = None, n_observed: Array | None = None) -> TailTerms:
-        """Return what the components say of rows of these Gaussian logits, shape (n_components, n_rows).
+        """Return what the components say about rows of these Gaussian logits, shape (n_components, n_rows).
 
         Parameters
         ----------

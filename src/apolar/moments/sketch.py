@@ -166,7 +166,7 @@ class MomentSketch:
         if names and self.feature_names and names != self.feature_names:
             ours, theirs = (", ".join(listed)[:200] for listed in (self.feature_names, names))
             raise ValueError(
-                f"This sketch and {what} are of other columns, or have them in another order: {ours}; "
+                f"This sketch and {what} have different columns, or a different order of columns: {ours}; "
                 f"{theirs}. Select them by name: X[list(sketch.feature_names)]."
             )
 

@@ -205,7 +205,7 @@ class PowerSums:
                 lambda chunk: self._by_extension(chunk.values, _weights_of(chunk), n_threads),
                 chunk_rows=rows.n_rows,
             )
-            # Where they are not finite, a value is looked for that is not: that of a row of weight zero
+            # Where they are not finite, a value is searched for that is not: that of a row of weight zero
             # does not matter.
             if _are_finite(sums):
                 return sums

@@ -269,7 +269,7 @@ def _highest(selection: Selection) -> float:
     values = [float(getattr(row, criterion)) for row in rows]
     lowest, highest = values[0], values[int(np.ceil(SHOWN * len(values))) - 1]
     for number in (best.n_components - 1, best.n_components + 1):
-        # One component less, and one more, with which the choice is compared.
+        # One component fewer, and one more, with which the choice is compared.
         beside = [value for row, value in zip(rows, values, strict=True) if row.n_components == number]
         highest = max([highest, *beside[:1]])
     if values[-1] - lowest <= ROOM_FOR_ALL * (highest - lowest):

@@ -152,8 +152,8 @@ def spectrum(X: Any, *, n_components: int | None = None, ax: Axes | None = None)
     Parameters
     ----------
     X : array_like, dataframe, iterable of chunks, MomentSketch, ComponentCount or mixture
-        Rows of shape (n_samples, n_features), a sketch of them, or what `n_components_from_spectrum` says of
-        them. For a SphericalMixture or a fitted GaussianMixture, the eigenvalues of its own covariance are
+        Rows, shape (n_samples, n_features), a sketch of them, or the result of `n_components_from_spectrum`.
+        For a SphericalMixture or a fitted GaussianMixture, the eigenvalues of its own covariance are
         shown; they do not fluctuate, and there is no band.
     n_components : int, optional
         Fill the eigenvalues of that many components, and take the others for noise; by default as many as

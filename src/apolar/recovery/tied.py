@@ -113,7 +113,7 @@ def _signal_subspace(whitened: CentralMoments, n_signal: int) -> Array:
 
 
 def _climb(third: Array, fourth: Array, basis: Array) -> tuple[Array, float]:
-    """Return a subspace where the contrast is largest near by, and its contrast."""
+    """Return a subspace where the contrast is largest nearby, and its contrast."""
     n_features, n_signal = basis.shape
 
     def contrast(basis: Array) -> tuple[float, Array]:

@@ -107,7 +107,7 @@ def compare_classes(labels: Any, predicted: Array, n_clusters: int) -> KnownClas
 
 @dataclass(frozen=True, eq=False)
 class Analysis(TableScores):
-    """The clusters of a table: what the mixture says of its rows, and how far to trust it.
+    """The clusters of a table: what the mixture says about its rows, and how far to trust it.
 
     Attributes
     ----------
@@ -372,7 +372,7 @@ def describe(
 def _analysis_of(
     model: GaussianMixture, X: Array, names: Sequence[str], labels: Any, level: float
 ) -> Analysis:
-    """Return what a mixture, in the units of the table, says of its rows."""
+    """Return what a mixture, in the units of the table, says about its rows."""
     model = copy.copy(model)
     model.feature_names_in_ = np.array(names, dtype=object)
     scores = score_table(model, X, level)

@@ -84,7 +84,7 @@ def outlying_rows(
 def typical_rows(analysis: Analysis, X: Array) -> list[list[int]]:
     """Return the positions of the rows nearest to the mean of each cluster, by Mahalanobis' distance.
 
-    Of a large table only some rows of each cluster are looked at.
+    In a large table only some rows of each cluster are compared.
     """
     view = analysis.clusters
     means, kind = view.means, view.family
@@ -211,7 +211,7 @@ def choose_rows(
         How many rows at most: the outermost, those in doubt, some of each cluster, then any.
     row_numbers : ndarray of int, shape (n_samples,)
     """
-    # Of a large table only some rows are read: of every cluster, and outliers.
+    # Only some rows of a large table are read: of every cluster, and outliers.
     nothing, outliers = np.empty((analysis.n_rows, 0)), np.flatnonzero(analysis.outliers)
     positions = kept_rows(
         nothing, [analysis.predicted], LIMITS.sampled_rows, np.random.default_rng(0), before=outliers

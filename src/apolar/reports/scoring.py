@@ -32,7 +32,7 @@ OUTLIER_LEVEL = 0.05
 
 @dataclass(frozen=True, eq=False)
 class RowScores:
-    """What a mixture says of each of some consecutive rows.
+    """What a mixture says about each of some consecutive rows.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ def score_chunks(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL)
 
 
 def _outliers(rule: OutlierRule, rows: Array, predicted: Array) -> Array:
-    """Return what the rule says of rows; those that are near to their own cluster need no other distance."""
+    """Return which rows are outliers; those near their own cluster need no other distance."""
     outliers = np.ones(len(rows), dtype=bool)
     for k in np.flatnonzero(rule.is_cluster):
         own = predicted == k
@@ -133,7 +133,7 @@ def _outliers(rule: OutlierRule, rows: Array, predicted: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class TableScores:
-    """What a mixture says of all rows together.
+    """What a mixture says about all rows together.
 
     Attributes
     ----------

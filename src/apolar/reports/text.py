@@ -68,7 +68,7 @@ class Finding:
     text: str
 
 
-# What is said of a fit that stopped early.
+# What is said about a fit that stopped early.
 NOT_CONVERGED = (
     "EM stopped before it had converged: try another seed or fewer clusters, or leave out columns that "
     "repeat others."

@@ -54,7 +54,7 @@ def start_candidates(
     prior : Prior or None
     rng : numpy.random.Generator
     report : callable, optional
-        Told of the work of a search.
+        Told about the work of a search.
 
     Returns
     -------
@@ -160,14 +160,14 @@ def _simpler(
         simpler = []
         for unit, words in zip(units, ("rows", "standardised columns"), strict=False):
             simple = _on_leading_directions(sample, n_components, unit, rng)
-            remark = f"Starts were looked for in the {simple.n_features} leading directions of the {words}."
+            remark = f"Starts were searched for in the {simple.n_features} leading directions of the {words}."
             simpler.append(_Simpler(simple, sample, remark))
         axis_aligned = (
             None if data.is_wide or data.family.has_factors else _with_axes_of_columns(sample, data)
         )
         if axis_aligned is not None and affords_all_starts(axis_aligned, n_components):
             simpler.append(
-                _Simpler(axis_aligned, sample, "Starts were looked for among diagonal covariances.")
+                _Simpler(axis_aligned, sample, "Starts were searched for among diagonal covariances.")
             )
         return simpler
     if data.family.has_factors:
@@ -181,7 +181,7 @@ def _simpler(
     # Whitened, all rows are equally far apart, apart from their weights: any choice among them is chance.
     reason = "with no more different rows than columns, any row is as far from the others as any"
     sample = data.subsample(SETTINGS.sample_rows, rng)
-    remark = f"Starts were looked for among diagonal covariances: {reason}."
+    remark = f"Starts were searched for among diagonal covariances: {reason}."
     return [_Simpler(_with_axes_of_columns(sample, data), sample, remark)]
 
 

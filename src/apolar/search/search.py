@@ -209,7 +209,7 @@ def portfolio(
         where a component collapses on a few rows.
     rng : numpy.random.Generator
     report : callable, optional
-        Told of the work after each step.
+        Told about the work after each step.
 
     Returns
     -------

@@ -61,7 +61,7 @@ def select(
     """Fit mixtures of several sizes and covariance families, and choose one.
 
     Candidates are fitted by maximum likelihood, for which the BIC is defined, from starts that all families
-    share. Those near the best are fitted again from their neighbours: from the fit with one component less,
+    share. Those near the best are fitted again from their neighbours: from the fit with one component fewer,
     with one component split, from the fit with one more, with two merged, and from families that they
     contain. A better fit replaces the first one, so that a poor start of a candidate does not decide the
     choice. Candidates that cannot be the best, because a family that contains theirs is not likely enough,

@@ -49,7 +49,7 @@ Callback = Callable[[str, int, int], object]
 UNDER_PRIOR = ("evidence", "loo")
 # Exceptions by which a fit reports that a candidate cannot be fitted; others are errors of the program.
 FAILURES = (ValueError, ArithmeticError, MemoryError)
-# What is said of a candidate for which no maximum of the likelihood is found.
+# What is said about a candidate for which no maximum of the likelihood is found.
 NO_MAXIMUM = (
     "the likelihood has no maximum: a component would collapse on a few rows. Ask for fewer components, a "
     "covariance type with fewer parameters, or the criterion 'evidence', which fits under a prior."

@@ -123,7 +123,7 @@ def _decompress(stored: IO[bytes]) -> Any:
 
 
 def _wrong_encoding(file: TableInput, error: UnicodeDecodeError) -> TableError:
-    """Return what is said of bytes that are not text in an encoding."""
+    """Return what is said about bytes that are not text in an encoding."""
     with file.path.open("rb") as stored:
         lines = enumerate(io.TextIOWrapper(_decompress(stored), error.encoding, errors="replace"), start=1)
         number = next((number for number, line in lines if "\N{REPLACEMENT CHARACTER}" in line), 1)

@@ -72,7 +72,7 @@ class MovingTerms:
 
     @property
     def are_isolated(self) -> bool:
-        """Whether no other terms near by have the same sum."""
+        """Whether no other terms nearby have the same sum."""
         return self.n_determined == self.points.size
 
     @property

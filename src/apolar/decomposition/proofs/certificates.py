@@ -1,4 +1,4 @@
-"""What is proved of a decomposition: uniqueness, exact terms near by, the least number of terms."""
+"""What is proved of a decomposition: uniqueness, exact terms nearby, the least number of terms."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -132,7 +132,7 @@ class Certificate:
             decided = (
                 "but to its last digit the tensor needs more terms"
                 if self.exact_nearby is False
-                else "but whether exact terms are near by is not decided"
+                else "but whether exact terms are nearby is not decided"
             )
             words = (
                 f"Their sum is within {self.distance:.1e} of the tensor, relative to its norm, {decided} "
@@ -277,7 +277,7 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
 def _prove_nearby(
     terms: TensorAndTerms, proved: Certificate, linearised: Linearisation | None
 ) -> Certificate:
-    """Return what is proved of exact terms near by; `determined` says that they are those found."""
+    """Return what is proved of exact terms nearby; `determined` says that they are those found."""
     proved = replace(proved, determined=proved.distance == 0)
     n_terms, order, dim = len(terms.weights), terms.tensor.order, terms.tensor.dim
     if n_terms == 0:
@@ -321,7 +321,7 @@ def _prove_nearby(
 def _by_newton(
     terms: TensorAndTerms, proved: Certificate, linearised: Linearisation, matrices: list[Flattening]
 ) -> tuple[Certificate, Flattening | None]:
-    """Return what Newton's method proves of all tensors near by, and which flattening recognises sums."""
+    """Return what Newton's method proves of all tensors nearby, and which flattening recognises sums."""
     margin = max(2 * upper_end(terms.residual / terms.size), TUNING.min_margin)
     distances = margin * terms.size, terms.residual
     displacement = linearised.displacement(sum(distances))

@@ -69,7 +69,7 @@ def exact_matrix(rows: Iterable[Iterable[Any]]) -> Any:
 
 
 def kruskal_rank(matrix: IndexArray, work: float) -> int:
-    """Return a number of rows, any of which are independent: the largest one, if `work` allows.
+    """Return the largest number k found such that any k rows are independent.
 
     Parameters
     ----------

@@ -12,13 +12,13 @@ B and Q are computed in floating point. What they are is then known in balls, wh
 comparison of balls is true only if it is true of all numbers in them.
 
 **All sums of n powers near a tensor have terms near the n found.** Where terms have fewer coordinates
-than the tensor has coefficients, few tensors near by are sums of n powers. Such sums have flattenings
+than the tensor has coefficients, few tensors nearby are sums of n powers. Such sums have flattenings
 of low rank, and the other way round, if the differential of the flattening on its kernels has its largest
 rank [iarrobino1999, landsberg2013]. In numbers: split the flattening, in nearly orthonormal bases of its
 singular vectors, in blocks A, of the size of its rank, B, C, and D on the kernels. If it has that rank then
-D = C A^-1 B. Let T' be a tensor near by with a flattening of that rank, and T'' the sum of the terms that
+D = C A^-1 B. Let T' be a tensor nearby with a flattening of that rank, and T'' the sum of the terms that
 Newton's method finds for the projection Q^* T'. Both satisfy the equation, so that X = T' - T'' has Q^* X =
-0 and |D(X)| <= (|B| + |C| + |B| |C| / a) / a |X|, a the least singular value of A near by. If the least
+0 and |D(X)| <= (|B| + |C| + |B| |C| / a) / a |X|, a the least singular value of A nearby. If the least
 singular value of X -> (Q^* X, D(X)) is larger than the factor, then X = 0: these are terms of T'.
 """
 
@@ -200,7 +200,7 @@ def near_all_sums(
     displacement : Displacement
         Of the terms, for tensors within the distances.
     distances : tuple of arb
-        Of the tensors near by, and of the sum of the terms found, from the tensor.
+        Of the tensors nearby, and of the sum of the terms found, from the tensor.
 
     Returns
     -------
