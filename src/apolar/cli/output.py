@@ -336,8 +336,7 @@ def appended_text(
             is_first, layout = layout is None, layout or (names, separator)
             if layout != (names, separator):
                 raise BadInput(
-                    f"{source} differs in columns or delimiter from {sources[0]}: "
-                    "--append needs the same."
+                    f"{source} differs in columns or delimiter from {sources[0]}: --append needs the same."
                 )
             header = list(names)
             for name in labels.columns:
