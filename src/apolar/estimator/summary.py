@@ -193,7 +193,8 @@ def tails_in_words(estimator: Any) -> list[str]:
         return []
     dof = np.asarray(estimator.dof_, dtype=np.float64)
     low, high = figures(float(dof.min()), 3), figures(float(dof.max()), 3)
-    said = f"Tails: {low if low == high else f'{low} to {high}'} degrees of freedom. The fewer, the longer."
+    number = low if low == high else f"{low} to {high}"
+    said = f"Tails: {number} degree{'' if number == '1' else 's'} of freedom. The fewer, the longer."
     if isinstance(estimator.dof, str):
         limits = (
             (dof >= MAX_DOF, f"{MAX_DOF:g}, the upper limit: practically Gaussian"),

@@ -175,7 +175,7 @@ def _simpler(
         kind = replace(FAMILIES["full"], dof=data.family.dof)
         simple = _knowing(Problem(sample.rows, kind, threads=data.threads), sample)
         simple = with_noise_component(simple, data.noise_share) if data.has_noise else simple
-        return [_Simpler(simple, sample, "Starts were looked for among full covariances.")]
+        return [_Simpler(simple, sample, "Starts were searched for among full covariances.")]
     if data.family.is_axis_aligned or not _has_few_distinct_rows(data):
         return []
     # Whitened, all rows are equally far apart, apart from their weights: any choice among them is chance.

@@ -167,6 +167,14 @@ def test_all_kinds_are_dropped_with_the_option_that_keeps_them(people, read):
     )
 
 
+def test_a_code_among_numbers_is_named_with_the_option_that_reads_it(read):
+    table = read("a,b,c\n1,n.a.,x\n2,3,y\n3,4,1\n4,n.a.,z\n5,6,x\n", leave_out=KINDS)
+    assert (
+        "Dropped column 'b': it holds numbers and 'n.a.' (use --na-values n.a. if that is a missing value)."
+    ) in table.notes
+    assert "Dropped column 'c': it holds text." in table.notes
+
+
 def test_many_of_a_kind_are_named_together(read):
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.standard_normal((50, 2)), np.ones((50, 5))])

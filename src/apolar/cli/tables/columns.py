@@ -99,15 +99,21 @@ class Column:
         `AMBIGUOUS` for numbers that must not be dropped silently.
     problem : str
         Why the column cannot be read as numbers; empty if it can.
+    code : str
+        The only text of a column of text that has numbers, too.
     """
 
     name: str
     kind: str = "numbers"
     problem: str = ""
+    code: str = ""
 
     @property
     def holds(self) -> str:
         """What the column holds: "is empty" or "holds text"."""
+        if self.code:
+            remedy = f"--na-values {shlex.quote(self.code)} if that is a missing value"
+            return f"holds numbers and {quote(self.code)} (use {remedy})"
         phrases = {"nothing": "is empty", "row numbers": "numbers the rows"}
         return phrases.get(self.kind, f"holds {self.kind}")
 
@@ -283,7 +289,9 @@ def describe_columns(
         wrong = column.filter(is_wrong[:, i])
         kind = _kind_of_text(column.filter(is_wrong[:, i] | ~np.isnan(values[:, i])), wrong)
         place = places[start + int(np.argmax(is_wrong[:, i]))]
-        columns.append(Column(name, kind, not_a_number(source, unit, place, name, wrong[0], parse.decimal)))
+        is_code = kind == "text" and n_wrong[i] < n_present[i] and wrong.n_unique() == 1
+        problem = not_a_number(source, unit, place, name, wrong[0], parse.decimal)
+        columns.append(Column(name, kind, problem, wrong[0] if is_code else ""))
     first = below.to_series(0)
     is_counted = first.str.contains(r"^[0-9]+$").fill_null(False).all() and first.is_unique().all()
     if has_header and is_counted and len(top) > 1 and not top[0].strip():
