@@ -387,7 +387,7 @@ class FitProgress:
     def __init__(self, estimator: Any, X: Any, problem: Problem) -> None:
         self.estimator, self.X, self.problem = estimator, X, problem
         self.n_passes, self.last, self.began = 0, -np.inf, time.perf_counter()
-        # The passes of the search, and what is told of them.
+        # The passes of the search, and what is told about them.
         self.of_search, self.report, self.context = 0.0, _REPORT.get(), None
         if getattr(estimator, "_skl_callbacks", None) or hasattr(estimator, "_parent_callback_ctx"):
             self.context = estimator._init_callback_context(max_subtasks=None)

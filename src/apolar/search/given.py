@@ -199,7 +199,7 @@ def requested_candidates(
     row_mask : ndarray of bool or None
         Which rows of X are in the data, if not all are.
     report : callable, optional
-        Told of the work of a search.
+        Told about the work of a search.
 
     Returns
     -------
