@@ -12,9 +12,9 @@ import numpy as np
 from scipy.linalg import schur
 from scipy.sparse.csgraph import connected_components
 
-from apolar._core.arrays import Array, IndexArray, frozen, unit_rows
+from apolar._core.arrays import Array, IndexArray, frozen, svd, unit_rows
 from apolar._core.checks import random_generator
-from apolar.decomposition.pencil import image_of_zeros, pencil_slices
+from apolar.decomposition.pencil import image_of_zeros, pencil_slices, rotate_to_real
 from apolar.decomposition.ranks import HankelSVD, coprime_points
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, as_tensor, n_monomials
@@ -258,9 +258,44 @@ def _fit_forms(
     return points[kept], forms, residual
 
 
-def points_of_monomials(
-    tensor: SymmetricTensor, flattening: HankelSVD, allow_complex: bool, rng: np.random.Generator
-) -> Array | None:
+def rank_beyond(scheme: LocalForms, order: int, *, is_real: bool) -> int:
+    """Return a lower bound of the rank of a form, larger than the length of its smallest scheme.
+
+    Where that scheme, of length z, is not one of simple points, and real ones if these are wanted, a
+    decomposition differs from it. If both together have length 2 d + 1 at most, then they differ on a
+    line, of which they fill d + 2, and nowhere else [bernardi2011] [ballico2012].
+
+    Parameters
+    ----------
+    scheme : LocalForms
+    order : int
+    is_real : bool
+        Whether only real decompositions count.
+
+    Returns
+    -------
+    bound : int
+        The length itself if the points are those of a decomposition.
+    """
+    terms = [_times_power(form, point, order) for point, form in zip(scheme.points, scheme.forms, strict=True)]
+    variables = [HankelSVD(term, 1).left for term in terms]  # of each term, an orthonormal basis
+    differs = [n > 1 for n in scheme.lengths]
+    if is_real:
+        unreal = np.abs(rotate_to_real(scheme.points).imag).max(axis=1) > TUNING.nearly_exact
+        differs = [is_multiple or bool(other) for is_multiple, other in zip(differs, unreal, strict=True)]
+    length = sum(scheme.lengths)
+    if not any(differs):
+        return length
+    line, values, _ = svd(np.hstack([basis for basis, differ in zip(variables, differs, strict=True) if differ]))
+    if np.count_nonzero(values > TUNING.nearly_exact) > 2:
+        return max(2 * order + 2 - length, length + 1)
+    line = line[:, :2]
+    on_line = [np.linalg.norm(basis - line @ (line.conj().T @ basis)) < TUNING.nearly_exact for basis in variables]
+    n_on_line = sum(n for n, is_on in zip(scheme.lengths, on_line, strict=True) if is_on)
+    return max(min(order + 2 + length - 2 * n_on_line, 2 * order + 2 - length), length + 1)
+
+
+def points_of_monomials(found: LocalForms, order: int, allow_complex: bool) -> Array | None:
     """Return the points of a least decomposition of a form that is a sum of monomials in other variables.
 
     That is one whose points are simple or double: its terms are l^(d - 1) m and l^d. If all these linear
@@ -268,27 +303,25 @@ def points_of_monomials(
 
     Parameters
     ----------
-    tensor : SymmetricTensor
-    flattening : HankelSVD
+    found : LocalForms
+    order : int
     allow_complex : bool
-    rng : numpy.random.Generator
 
     Returns
     -------
     points : ndarray, shape (rank, dim), or None
     """
-    found = local_forms(tensor, flattening, rng)
-    if found is None or max(found.lengths) > 2 or any(form.order > 1 for form in found.forms):
+    if max(found.lengths) > 2 or any(form.order > 1 for form in found.forms):
         return None
     points = found.points
     seconds = {i: form.coefficients for i, form in enumerate(found.forms) if found.lengths[i] == 2}
-    variables = unit_rows(np.concatenate([points, np.array(list(seconds.values())).reshape(-1, tensor.dim)]))
+    variables = unit_rows(np.concatenate([points, np.array(list(seconds.values())).reshape(-1, points.shape[1])]))
     if np.linalg.matrix_rank(variables, tol=TUNING.promising) < len(variables):
         return None
     exponents = np.zeros((len(points), len(variables)), dtype=int)
-    exponents[range(len(points)), range(len(points))] = tensor.order
+    exponents[range(len(points)), range(len(points))] = order
     for place, i in enumerate(seconds):
-        exponents[i, i], exponents[i, len(points) + place] = tensor.order - 1, 1
+        exponents[i, i], exponents[i, len(points) + place] = order - 1, 1
     monomials = SymmetricTensor.from_polynomial({tuple(map(int, row)): 1 for row in exponents})
     own = coprime_points(monomials, allow_complex)
     return None if own is None else unit_rows(own @ variables)

@@ -249,15 +249,17 @@ def to_last_digits(tensor: SymmetricTensor, terms: Terms) -> Terms:
     if terms.residual <= 0.1 * TUNING.rounding or terms.vectors.size > TUNING.max_unknowns:
         return terms
     objective = Objective(tensor, terms.signs, tensor.norm())
-    model = TermsModel(objective, terms.vectors / objective.unit)
-    for _ in range(TUNING.last_steps):
-        model = model.moved(model.step(0.0))
-        vectors = model.vectors * objective.unit
-        residual = relative_residual(tensor, terms.signs, vectors)
-        if residual < terms.residual:
-            terms = replace(terms, vectors=vectors, residual=residual)
-        if terms.residual <= 0.1 * TUNING.rounding:
-            break
+    # Full steps, and then those that do not move terms along a continuous family.
+    for damping in (0.0, TUNING.rounding):
+        model = TermsModel(objective, terms.vectors / objective.unit)
+        for _ in range(TUNING.last_steps):
+            model = model.moved(model.step(damping))
+            vectors = model.vectors * objective.unit
+            residual = relative_residual(tensor, terms.signs, vectors)
+            if residual < terms.residual:
+                terms = replace(terms, vectors=vectors, residual=residual)
+            if terms.residual <= 0.1 * TUNING.rounding:
+                return terms
     return terms
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, scaled_by_power, unit_rows
 from apolar.decomposition import ranks
-from apolar.decomposition.generalized import points_of_monomials
+from apolar.decomposition.generalized import local_forms, points_of_monomials, rank_beyond
 from apolar.decomposition.least_squares import gauss_newton, penalised_descent, polish, to_last_digits
 from apolar.decomposition.pencil import (
     fit_terms,
@@ -19,7 +19,7 @@ from apolar.decomposition.pencil import (
     rotate_to_real,
     sylvester_points,
 )
-from apolar.decomposition.power_method import gaussian_draws, power_method
+from apolar.decomposition.power_method import gaussian_draws, images_without_one, power_method
 from apolar.decomposition.proofs.flattenings import koszul_degree, koszul_image, rank_bound
 from apolar.decomposition.riemannian import newton
 from apolar.decomposition.terms import (
@@ -31,7 +31,7 @@ from apolar.decomposition.terms import (
     relative_residual,
 )
 from apolar.decomposition.tuning import TUNING
-from apolar.tensor import SymmetricTensor
+from apolar.tensor import SymmetricTensor, n_monomials
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +228,38 @@ def structured_terms(
     left = problem.flattening.left
     if exact is None and left.shape[1] < len(left):
         exact = terms_at_zeros(problem, "kernel", left, problem.flattening.row_degree, left.shape[1], rng)
-    return exact
+    return terms_on_curve(problem, rng) if exact is None else exact
+
+
+def terms_on_curve(problem: DecompositionProblem, rng: np.random.Generator) -> Terms | None:
+    """Return terms at points of the curve where the kernel of the Hankel matrix vanishes, or None.
+
+    One point is drawn, and the others are the zeros of the kernel without it. On rational curves these are
+    terms; on others there is one zero too many for most draws, and where its term is small the others lead
+    to exact ones.
+    """
+    tensor, flattening = problem.tensor, problem.flattening
+    rank, degree = flattening.left.shape[1], flattening.row_degree
+    if rank < 2 or rank == len(flattening.left) or degree != tensor.order - degree:
+        return None
+    # Real points first.
+    for is_complex in sorted({problem.wants_complex, problem.field != "real"}):
+        for point, image in images_without_one(flattening, TUNING.round_of_starts, is_complex, rng):
+            try:
+                zeros = kernel_zeros(image, tensor.dim, degree, rank - 1, rng)
+            except np.linalg.LinAlgError:
+                continue
+            exact = exact_or_none(problem, "kernel", largest_terms(problem, np.vstack([point, zeros]), rank))
+            if exact is not None:
+                return exact
+    return None
+
+
+def largest_terms(problem: DecompositionProblem, points: Array, rank: int) -> Array:
+    """Return the points of the largest terms, if all are fitted to the tensor; real ones where all are."""
+    sizes = fit_terms(problem.tensor, points).sizes(problem.tensor.order)
+    kept = points[np.sort(np.argsort(-sizes, kind="stable")[:rank])]
+    return kept if problem.tensor.is_complex else real_if_all_are(kept)
 
 
 def koszul_terms(problem: DecompositionProblem, rank: int | None, rng: np.random.Generator) -> Terms | None:
@@ -266,9 +297,7 @@ def terms_at_zeros(
     # Rounding splits a multiple zero in several.
     merged = merge_points(zeros)
     for points in (zeros, merged)[: 1 + (rank <= len(merged) < len(zeros))]:
-        sizes = fit_terms(tensor, points).sizes(tensor.order)
-        kept = points[np.sort(np.argsort(-sizes, kind="stable")[:rank])]
-        exact = exact_or_none(problem, method, kept if tensor.is_complex else real_if_all_are(kept))
+        exact = exact_or_none(problem, method, largest_terms(problem, points, rank))
         if exact is not None:
             break
     return exact
@@ -603,11 +632,15 @@ def _search_rank(
         return exact, source
     allow_complex = problem.field != "real"
     exact = exact_or_none(problem, "monomials", ranks.coprime_points(tensor, allow_complex))
-    if exact is None:
-        points = points_of_monomials(tensor, problem.flattening, allow_complex, rng)
-        exact = exact_or_none(problem, "monomials", points)
+    scheme = local_forms(tensor, problem.flattening, rng) if exact is None else None
+    if scheme is not None:
+        exact = exact_or_none(problem, "monomials", points_of_monomials(scheme, tensor.order, allow_complex))
     if exact is not None:
         return exact, "the ranks of monomials that share no variable"
+    if scheme is not None and not is_large:
+        beyond = rank_beyond(scheme, tensor.order, is_real=not allow_complex)
+        if beyond > rank:
+            return _raise_rank(problem, rank, None, source, rng, lower=beyond)
     exact = koszul_terms(problem, None, rng)
     if exact is not None:
         return exact, "the rank of the Koszul flattening"
@@ -628,12 +661,16 @@ def _search_rank(
             # Random starts at a rank as high as that would take minutes, and say little.
             rank, problem = min(rank, structured_limit(tensor)), replace(problem, n_starts=1)
         first = _few_starts(problem, rank, rng)
-    return (first, source) if first.is_exact else _raise_rank(problem, first, source, rng)
+    return (first, source) if first.is_exact else _raise_rank(problem, rank, first, source, rng)
 
 
 def _few_starts(problem: DecompositionProblem, rank: int, rng: np.random.Generator) -> Terms:
-    """Return the best terms of the Hankel matrix's rank: a high one says little, and few starts will do."""
-    share = 1 if rank <= structured_limit(problem.tensor) else TUNING.long_run
+    """Return the best terms of the Hankel matrix's rank.
+
+    A high one says little, and few starts will do, except for exact input: there it is a bound, often attained.
+    """
+    says_much = rank <= structured_limit(problem.tensor) or problem.exact_rank is not None
+    share = 1 if says_much else TUNING.long_run
     return best_terms(replace(problem, n_starts=max(problem.n_starts // share, 1)), rank, rng)
 
 
@@ -643,7 +680,13 @@ def _as_noisy(terms: Terms, source: str) -> tuple[Terms, str]:
 
 
 def _raise_rank(
-    problem: DecompositionProblem, first: Terms, source: str, rng: np.random.Generator
+    problem: DecompositionProblem,
+    rank: int,
+    first: Terms | None,
+    source: str,
+    rng: np.random.Generator,
+    *,
+    lower: int = 0,
 ) -> tuple[Terms, str]:
     """Return exact terms of the least rank at which the search finds any, and how it was found.
 
@@ -653,11 +696,15 @@ def _raise_rank(
     Parameters
     ----------
     problem : DecompositionProblem
-    first : Terms
-        The best terms of the Hankel matrix's rank, not exact.
+    rank : int
+        Of the Hankel matrix, or nearest to it.
+    first : Terms or None
+        The best terms of that rank, not exact; None where it is proved that there are no exact ones.
     source : str
         Of that rank.
     rng : numpy.random.Generator
+    lower : int
+        A bound of the rank.
 
     Returns
     -------
@@ -665,23 +712,28 @@ def _raise_rank(
         The first ones, not settled, if no exact terms are found and they are not near.
     source : str
     """
-    tensor, rank, size = problem.tensor, first.rank, len(problem.tensor.coefficients)
-    if first.residual <= TUNING.far and not (first.converged or first.is_diverging):
-        # Terms that grow without bound do so slowly: only a longer run tells them from noisy ones.
-        first = converge(replace(problem, max_iter=TUNING.long_run * problem.max_iter), first)
+    tensor, size = problem.tensor, len(problem.tensor.coefficients)
+    is_near = False
+    if first is not None:
+        if first.residual <= TUNING.far and not (first.converged or first.is_diverging):
+            # Terms that grow without bound do so slowly: only a longer run tells them from noisy ones.
+            first = converge(replace(problem, max_iter=TUNING.long_run * problem.max_iter), first)
+        # Noise in the variables of the form fills its Hankel matrix.
+        n_variables = ranks.HankelSVD(tensor, 1).left.shape[1]
+        is_full = rank >= n_monomials(n_variables, tensor.order // 2)
+        says_something = first.vectors.size <= TUNING.max_share * size and problem.exact_rank is None
+        is_near = is_full and says_something and first.residual <= TUNING.far and not first.is_diverging
     generic = ranks.generic_rank(tensor.dim, tensor.order)
     upper = 2 * generic  # of any form [blekherman2015]
     if problem.field != "real":  # over R monomials may have a larger rank
         upper = min(upper, sum(map(ranks.monomial_rank, tensor.exponents[tensor.coefficients != 0])))
-    lower = min(max(rank_bound(tensor), problem.exact_rank or 0), upper)
-    says_something = first.vectors.size <= TUNING.max_share * size and problem.exact_rank is None
-    is_near = says_something and first.residual <= TUNING.far and not first.is_diverging
+    lower = min(max(lower, rank_bound(tensor), problem.exact_rank or 0), upper)
     last = upper if np.isfinite(problem.deadline) or size <= TUNING.few_coefficients else generic + 3
     last = -(-size // tensor.dim) - 1 if is_near else min(last, upper)
     candidates = range(max(_next_rank(problem, rank), lower), last + 1)
     if size > TUNING.many_coefficients or (is_near and problem.wants_complex):
         candidates = range(0)
-    tried = [rank]
+    tried = [] if first is None else [rank]
     for number in candidates:
         if problem.is_out_of_time:
             break
@@ -695,9 +747,10 @@ def _raise_rank(
         if exact.is_exact:
             is_next = tensor.dim == 2 and number == _next_rank(problem, lower)
             words = f"raised until exact, from the Hankel matrix's {rank}"
-            if is_near:
+            if first is not None and is_near:
                 words = f"exact, where {rank} terms leave {first.residual:.1g}, and below the generic rank"
             return replace(exact, rank_bounds=(number if is_next else lower, number)), words
+    first = first or _few_starts(problem, rank, rng)
     first = replace(first, rank_bounds=(lower, upper), is_settled=is_near)
     if is_near:
         return _as_noisy(first, source)

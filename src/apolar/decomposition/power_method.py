@@ -136,6 +136,44 @@ def power_method(flattening: HankelSVD, rank: int, is_complex: bool, rng: np.ran
     return components
 
 
+def images_without_one(
+    flattening: HankelSVD, n_draws: int, is_complex: bool, rng: np.random.Generator
+) -> list[tuple[Array, Array]]:
+    """Return points whose powers lie in the image of the Hankel matrix, each with the image of the others.
+
+    Where the common zeros of the kernel are a curve, terms of the tensor may be one of these points and the
+    zeros of the kernel without it, which are finite in number.
+
+    Parameters
+    ----------
+    flattening : HankelSVD
+    n_draws : int
+        Climbs to points.
+    is_complex : bool
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    found : list of (point, image)
+        Of shapes (dim,) and (n_monomials(dim, row_degree), rank - 1).
+    """
+    dim, degree, rank = flattening.dim, flattening.row_degree, flattening.left.shape[1]
+    dtype = np.result_type(flattening.left, np.complex128 if is_complex else np.float64)
+    left, right = flattening.left.astype(dtype), flattening.right.astype(dtype)
+    subspace, starts = _Subspace(left, dim, degree), gaussian_draws(n_draws, dim, is_complex, rng)
+    points, values, arrived = _climb(subspace, unit_rows(starts), MAX_STEPS)
+    points = points[arrived & (1 - values <= ROUNDING)]
+    # To rounding: the climb ends before its last step.
+    for _ in range(2 if len(points) else 0):
+        at = list(subspace.ascent(points))
+        points = unit_rows(points + subspace.step(points, at, np.full(len(points), ROUNDING)))
+    inverse = np.diag(1 / flattening.singular_values[:rank]).astype(dtype)
+    other_degree = flattening.order - degree
+    return [
+        (point, _deflate(left, right, inverse, point[None], degree, other_degree)[0]) for point in points
+    ]
+
+
 def gaussian_draws(n_draws: int, dim: int, is_complex: bool, rng: np.random.Generator) -> Array:
     """Return vectors whose directions are drawn evenly, shape (n_draws, dim)."""
     draws = rng.standard_normal((n_draws, dim))

@@ -297,7 +297,7 @@ def condition_number(points: Array, order: int) -> float:
     jacobian = power_jacobian(units, np.ones(rank), order)
     terracini = np.einsum("sip,ipq->siq", jacobian, scaling, optimize=True).reshape(len(jacobian), -1)
     least = np.linalg.svd(terracini, compute_uv=False)[-1]
-    return float("inf") if least <= 1e-15 else max(1.0, 1 / float(least))
+    return float("inf") if least <= TUNING.rounding else max(1.0, 1 / float(least))
 
 
 def condition_estimate(vectors: Array, order: int, rtol: float) -> float:
