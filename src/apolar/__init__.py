@@ -33,7 +33,10 @@ __all__ = [
     "citation",
     "datasets",
     "decompose",
+    "decompose_jointly",
     "decomposition",
+    "decompositions",
+    "eigenvectors",
     "gad",
     "hankel",
     "interpolation_degree",
@@ -60,7 +63,17 @@ if TYPE_CHECKING:
     from apolar.citations import citation
     from apolar.classification import MixtureClassifier
     from apolar.data.device import on_device
-    from apolar.decomposition import Status, Waring, decompose, gad, interpolation_degree, refine
+    from apolar.decomposition import (
+        Status,
+        Waring,
+        decompose,
+        decompose_jointly,
+        decompositions,
+        eigenvectors,
+        gad,
+        interpolation_degree,
+        refine,
+    )
     from apolar.estimator import BayesianGaussianMixture, GaussianMixture, MixtureImputer, StudentMixture
     from apolar.exceptions import ApolarWarning, LongTailsWarning
     from apolar.mixture import MixtureStatus, Prior, SphericalMixture
@@ -77,7 +90,17 @@ if TYPE_CHECKING:
 _HOMES = {
     "apolar.data.device": ("on_device",),
     "apolar.tensor": ("SymmetricTensor", "apolar_product", "hankel"),
-    "apolar.decomposition": ("Status", "Waring", "decompose", "gad", "interpolation_degree", "refine"),
+    "apolar.decomposition": (
+        "Status",
+        "Waring",
+        "decompose",
+        "decompose_jointly",
+        "decompositions",
+        "eigenvectors",
+        "gad",
+        "interpolation_degree",
+        "refine",
+    ),
     "apolar.mixture": ("MixtureStatus", "Prior", "SphericalMixture"),
     "apolar.moments": ("MomentSketch", "Moments", "n_components_from_spectrum", "spherical_moments"),
     "apolar.recovery": ("MomentMixture", "mixture_from_moments", "recover", "select_from_moments"),

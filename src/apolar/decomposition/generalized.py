@@ -277,7 +277,9 @@ def rank_beyond(scheme: LocalForms, order: int, *, is_real: bool) -> int:
     bound : int
         The length itself if the points are those of a decomposition.
     """
-    terms = [_times_power(form, point, order) for point, form in zip(scheme.points, scheme.forms, strict=True)]
+    terms = [
+        _times_power(form, point, order) for point, form in zip(scheme.points, scheme.forms, strict=True)
+    ]
     variables = [HankelSVD(term, 1).left for term in terms]  # of each term, an orthonormal basis
     differs = [n > 1 for n in scheme.lengths]
     if is_real:
@@ -286,11 +288,15 @@ def rank_beyond(scheme: LocalForms, order: int, *, is_real: bool) -> int:
     length = sum(scheme.lengths)
     if not any(differs):
         return length
-    line, values, _ = svd(np.hstack([basis for basis, differ in zip(variables, differs, strict=True) if differ]))
+    line, values, _ = svd(
+        np.hstack([basis for basis, differ in zip(variables, differs, strict=True) if differ])
+    )
     if np.count_nonzero(values > TUNING.nearly_exact) > 2:
         return max(2 * order + 2 - length, length + 1)
     line = line[:, :2]
-    on_line = [np.linalg.norm(basis - line @ (line.conj().T @ basis)) < TUNING.nearly_exact for basis in variables]
+    on_line = [
+        np.linalg.norm(basis - line @ (line.conj().T @ basis)) < TUNING.nearly_exact for basis in variables
+    ]
     n_on_line = sum(n for n, is_on in zip(scheme.lengths, on_line, strict=True) if is_on)
     return max(min(order + 2 + length - 2 * n_on_line, 2 * order + 2 - length), length + 1)
 
@@ -315,7 +321,9 @@ def points_of_monomials(found: LocalForms, order: int, allow_complex: bool) -> A
         return None
     points = found.points
     seconds = {i: form.coefficients for i, form in enumerate(found.forms) if found.lengths[i] == 2}
-    variables = unit_rows(np.concatenate([points, np.array(list(seconds.values())).reshape(-1, points.shape[1])]))
+    variables = unit_rows(
+        np.concatenate([points, np.array(list(seconds.values())).reshape(-1, points.shape[1])])
+    )
     if np.linalg.matrix_rank(variables, tol=TUNING.promising) < len(variables):
         return None
     exponents = np.zeros((len(points), len(variables)), dtype=int)

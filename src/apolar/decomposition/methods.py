@@ -19,8 +19,15 @@ from apolar.decomposition.pencil import (
     rotate_to_real,
     sylvester_points,
 )
-from apolar.decomposition.power_method import gaussian_draws, images_without_one, power_method
-from apolar.decomposition.proofs.flattenings import koszul_degree, koszul_image, rank_bound
+from apolar.decomposition.power_method import gaussian_draws, points_in_span, power_method
+from apolar.decomposition.proofs.flattenings import (
+    Flattening,
+    hankel_flattening,
+    koszul_degree,
+    koszul_flattening,
+    koszul_image,
+    rank_bound,
+)
 from apolar.decomposition.riemannian import newton
 from apolar.decomposition.terms import (
     Contractible,
@@ -228,30 +235,57 @@ def structured_terms(
     left = problem.flattening.left
     if exact is None and left.shape[1] < len(left):
         exact = terms_at_zeros(problem, "kernel", left, problem.flattening.row_degree, left.shape[1], rng)
-    return terms_on_curve(problem, rng) if exact is None else exact
+    if exact is None and problem.tensor.order % 2 == 0:
+        half = problem.tensor.order // 2
+        matrix = hankel_flattening(problem.tensor.dim, problem.tensor.order, half)
+        exact = terms_on_curve(problem, matrix, left.shape[1], rng)
+    return exact
 
 
-def terms_on_curve(problem: DecompositionProblem, rng: np.random.Generator) -> Terms | None:
-    """Return terms at points of the curve where the kernel of the Hankel matrix vanishes, or None.
+def terms_on_curve(
+    problem: DecompositionProblem, matrix: Flattening, rank: int, rng: np.random.Generator
+) -> Terms | None:
+    """Return exact terms at points of a curve, where the kernel of the Hankel matrix vanishes, or None.
 
-    One point is drawn, and the others are the zeros of the kernel without it. On rational curves these are
-    terms; on others there is one zero too many for most draws, and where its term is small the others lead
-    to exact ones.
+    One point is drawn. With the weight that lowers the rank of a matrix of the tensor, the others are the
+    zeros of the kernel without it. On rational curves these are terms; on others there is mostly one zero
+    too many, and where its term is small the others lead to exact ones.
+
+    Parameters
+    ----------
+    problem : DecompositionProblem
+    matrix : Flattening
+        Whose rank is that of as many terms.
+    rank : int
+    rng : numpy.random.Generator
     """
     tensor, flattening = problem.tensor, problem.flattening
-    rank, degree = flattening.left.shape[1], flattening.row_degree
-    if rank < 2 or rank == len(flattening.left) or degree != tensor.order - degree:
+    degree = tensor.order - flattening.row_degree
+    if rank < 2 or len(flattening.right) == flattening.right.shape[1] or matrix.work > TUNING.rank_work:
         return None
+    inverse = np.linalg.pinv(matrix.matrix(tensor.coefficients), rcond=TUNING.exact_residual)
+    found: list[Terms] = []
     # Real points first.
     for is_complex in sorted({problem.wants_complex, problem.field != "real"}):
-        for point, image in images_without_one(flattening, TUNING.round_of_starts, is_complex, rng):
+        drawn = points_in_span(
+            flattening.right.conj(), tensor.dim, degree, TUNING.round_of_starts, is_complex, rng
+        )
+        for point in drawn:
+            power = SymmetricTensor.from_waring([1.0], point[None], tensor.order)
+            weight = matrix.power_rank / np.sum(inverse.T * matrix.matrix(power.coefficients))
+            others = ranks.HankelSVD(tensor - power * weight, flattening.row_degree).left[:, : rank - 1]
             try:
-                zeros = kernel_zeros(image, tensor.dim, degree, rank - 1, rng)
+                zeros = kernel_zeros(others, tensor.dim, flattening.row_degree, rank - 1, rng)
             except np.linalg.LinAlgError:
                 continue
             exact = exact_or_none(problem, "kernel", largest_terms(problem, np.vstack([point, zeros]), rank))
             if exact is not None:
-                return exact
+                found.append(exact)
+            if len(found) == TUNING.few_starts:
+                break
+        if found:
+            # Small terms have points that rounding moves.
+            return max(found, key=lambda terms: terms.sizes(tensor.order).min())
     return None
 
 
@@ -282,7 +316,10 @@ def koszul_terms(problem: DecompositionProblem, rank: int | None, rng: np.random
     # Noise has exact terms too, if these have no fewer unknowns than it has coefficients.
     if rank is None and problem.exact_rank is None and number * tensor.dim >= len(tensor.coefficients):
         return None
-    return terms_at_zeros(problem, "koszul", image, tensor.order // 2 + 1, number, rng)
+    exact = terms_at_zeros(problem, "koszul", image, tensor.order // 2 + 1, number, rng)
+    if exact is None:
+        exact = terms_on_curve(problem, koszul_flattening(tensor.dim, tensor.order, degree), number, rng)
+    return exact
 
 
 def terms_at_zeros(
@@ -667,7 +704,7 @@ def _search_rank(
 def _few_starts(problem: DecompositionProblem, rank: int, rng: np.random.Generator) -> Terms:
     """Return the best terms of the Hankel matrix's rank.
 
-    A high one says little, and few starts will do, except for exact input: there it is a bound, often attained.
+    A high one says little, and few starts will do, except for exact input: there it is a proved bound.
     """
     says_much = rank <= structured_limit(problem.tensor) or problem.exact_rank is not None
     share = 1 if says_much else TUNING.long_run

@@ -136,42 +136,34 @@ def power_method(flattening: HankelSVD, rank: int, is_complex: bool, rng: np.ran
     return components
 
 
-def images_without_one(
-    flattening: HankelSVD, n_draws: int, is_complex: bool, rng: np.random.Generator
-) -> list[tuple[Array, Array]]:
-    """Return points whose powers lie in the image of the Hankel matrix, each with the image of the others.
-
-    Where the common zeros of the kernel are a curve, terms of the tensor may be one of these points and the
-    zeros of the kernel without it, which are finite in number.
+def points_in_span(
+    basis: Array, dim: int, degree: int, n_draws: int, is_complex: bool, rng: np.random.Generator
+) -> Array:
+    """Return points whose powers lie in a span, those to which random starts climb.
 
     Parameters
     ----------
-    flattening : HankelSVD
+    basis : ndarray, shape (n_monomials(dim, degree), n)
+        Orthonormal, in weighted coordinates.
+    dim, degree : int
     n_draws : int
-        Climbs to points.
     is_complex : bool
     rng : numpy.random.Generator
 
     Returns
     -------
-    found : list of (point, image)
-        Of shapes (dim,) and (n_monomials(dim, row_degree), rank - 1).
+    points : ndarray, shape (n_points, dim)
+        Of unit norm; a point may come several times.
     """
-    dim, degree, rank = flattening.dim, flattening.row_degree, flattening.left.shape[1]
-    dtype = np.result_type(flattening.left, np.complex128 if is_complex else np.float64)
-    left, right = flattening.left.astype(dtype), flattening.right.astype(dtype)
-    subspace, starts = _Subspace(left, dim, degree), gaussian_draws(n_draws, dim, is_complex, rng)
-    points, values, arrived = _climb(subspace, unit_rows(starts), MAX_STEPS)
+    subspace = _Subspace(basis.astype(np.complex128) if is_complex else basis, dim, degree)
+    starts = unit_rows(gaussian_draws(n_draws, dim, is_complex, rng))
+    points, values, arrived = _climb(subspace, starts, MAX_STEPS)
     points = points[arrived & (1 - values <= ROUNDING)]
-    # To rounding: the climb ends before its last step.
+    # To rounding: a climb ends before its last step.
     for _ in range(2 if len(points) else 0):
         at = list(subspace.ascent(points))
         points = unit_rows(points + subspace.step(points, at, np.full(len(points), ROUNDING)))
-    inverse = np.diag(1 / flattening.singular_values[:rank]).astype(dtype)
-    other_degree = flattening.order - degree
-    return [
-        (point, _deflate(left, right, inverse, point[None], degree, other_degree)[0]) for point in points
-    ]
+    return points
 
 
 def gaussian_draws(n_draws: int, dim: int, is_complex: bool, rng: np.random.Generator) -> Array:

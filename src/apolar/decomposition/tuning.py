@@ -52,6 +52,16 @@ class Tuning:
     # A round of random runs: a start, then hops from the best so far.
     round_of_starts: int = 20
 
+    # --- paths of solutions
+    # The first step, of a parameter from 0 to 1; what Newton's method may correct of a step, relatively; and
+    # paths at most.
+    path_step: float = 0.02
+    path_tolerance: float = 1e-5
+    max_paths: int = 5000
+    # Loops without a new decomposition that end a search for all: if one of two is missing, each loop finds
+    # it with a chance of a half.
+    empty_loops: int = 10
+
     # --- work
     # A least-squares solution with the Jacobian.
     dense_work: float = 2e6
