@@ -74,8 +74,8 @@ def decompose_jointly(
     """Decompose several real symmetric tensors into powers of the same linear forms.
 
     Or a tensor that is symmetric in all modes but the first: a stack of covariance matrices, for instance.
-    Points are eigenvectors of a pencil of two combinations of the tensors, where the flattenings show as
-    many, and else random; both are refined by damped Gauss-Newton steps.
+    Points are eigenvectors of a pencil of two combinations of the tensors, if the flattenings
+    show that many terms, and else random; both are refined by damped Gauss-Newton steps.
 
     Parameters
     ----------
@@ -115,7 +115,8 @@ def decompose_jointly(
     if not (norm > 0 and np.isfinite(norm)):
         raise ValueError("The tensors are all zero, or their norm overflows.")
     least = max(
-        numerical_rank(svd(data)[1]), *(numerical_rank(svd(_flatten_all(forms, k))[1]) for k in range(1, order))
+        numerical_rank(svd(data)[1]),
+        *(numerical_rank(svd(_flatten_all(forms, k))[1]) for k in range(1, order)),
     )
     rank = least if rank is None else check_integer(rank, "rank", least=1)
     rng, best = random_generator(random_state), None

@@ -255,7 +255,7 @@ def terms_on_curve(
     ----------
     problem : DecompositionProblem
     matrix : Flattening
-        Whose rank is that of as many terms.
+        Whose rank tells the number of terms.
     rank : int
     rng : numpy.random.Generator
     """

@@ -19,12 +19,12 @@ from apolar.tensor.monomials import monomial_values, multinomials, power_derivat
 
 
 def decompositions(tensor: Any, rank: int | None = None, *, random_state: Any = None) -> tuple[Waring, ...]:
-    """Return all decompositions of a tensor into as many terms, real and complex.
+    """Return all decompositions of a tensor into one number of terms, real and complex.
 
     Where terms have as many coordinates as the tensor has coefficients, they are followed along loops of
     tensors, after which they may be others (monodromy) [hauenstein2019]. With fewer coordinates, other draws
-    of `decompose` give others. The search ends after ten loops or draws without a new one: that none is missing
-    is an experiment, unless the certificate of the only one says that it is unique.
+    of `decompose` give others. The search ends after ten loops or draws without a new one: that none is
+    missing is an experiment, unless the certificate of the only one says that it is unique.
 
     Parameters
     ----------
