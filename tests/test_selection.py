@@ -17,9 +17,15 @@ from apolar.exceptions import ColumnWarning, FarRowsWarning
 from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
 from apolar.scores import CRITERIA, adjusted_rand_index
-from apolar.selection import Row, grid, select
-from apolar.selection.selection_table import reason as _reason
+from apolar.selection import Row, Selection, grid, select
+from apolar.selection.selection_table import ranked_rows, reason
 from references import table
+
+
+def _reason(candidates, criterion):
+    """Return the reason for the lowest criterion of a table."""
+    models = {ranked_rows(candidates, criterion)[0].key: "best"}
+    return reason(Selection("best", tuple(candidates), criterion, "", models))
 
 
 def clusters(covariances, counts, seed=0, apart=6.0):
@@ -475,6 +481,43 @@ def test_the_number_of_clusters_is_found_beside_noise():
     without = select(X, range(1, 6), "spherical", random_state=0).best
     assert without.n_components > 3
     assert without.bic(X) > best.bic(X)
+
+
+def test_clusters_are_those_on_which_families_agree():
+    iris = load_iris()
+    by_bic = select(iris.data, range(1, 7), random_state=0)
+    selection = select(iris.data, range(1, 7), criterion="clusters", random_state=0)
+    # The lowest BIC of all is of two clusters, and most families find three.
+    assert (by_bic.best.n_components, selection.clusters.n_clusters) == (2, 3)
+    assert selection.best is selection.clusters.mixture
+    assert selection.best_row.bic > by_bic.best_row.bic
+    assert f"adjusted Rand index {selection.agreement:.2f}" in selection.reason
+    assert "<- best agreement" in str(selection)
+    assert by_bic.agreement is None
+    # By definition: the mean over families, weighted by what they describe.
+    ranked = ranked_rows(selection.table, "bic")
+    first = [next(row for row in ranked if row.form == form) for form in {row.form for row in ranked}]
+    labels = {
+        row.form: selection.models[row.key].combine(iris.data, by="overlap").predict(iris.data)
+        for row in first
+    }
+    of_one = min(row.bic for row in ranked if row.n_components == 1)
+    gains = {row.form: max(of_one - row.bic, 0.0) ** 3 for row in first}
+
+    def agreement(form):
+        others = [other for other in labels if other != form]
+        indices = [adjusted_rand_index(labels[form], labels[other]) for other in others]
+        return np.average(indices, weights=[gains[other] for other in others])
+
+    assert selection.agreement == pytest.approx(agreement(selection.best_row.form))
+    assert selection.agreement == pytest.approx(max(map(agreement, labels)))
+
+
+def test_one_gaussian_is_one_cluster_for_all_families():
+    X = np.random.default_rng(0).standard_normal((200, 3))
+    selection = select(X, range(1, 5), criterion="clusters", random_state=0)
+    assert selection.clusters.n_clusters == 1
+    assert "lowest BIC" in selection.reason
 
 
 def test_clusters_may_have_several_components():

@@ -57,6 +57,9 @@ class Settings:
     # The start "emem", and how many of its runs share a pass: with more, a pass is no faster.
     emem_runs: int = 50
     runs_per_batch: int = 10
+    # How fast families count less, the less they describe, where clusters are those on which families agree
+    # (benchmarks/clusters).
+    agreement_power: int = 3
     # With more columns than this, full covariances start from diagonal ones.
     max_columns: int = 32
 

@@ -196,8 +196,8 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
             type=CRITERION,
             default=None if components is None else "bic",
             show_default=components is not None,
-            help="How the best of several is chosen: bic, aic, icl, evidence, loo, or clusters: bic, and "
-            f"then components that overlap are combined.{default_criterion}",
+            help="How the best of several is chosen: bic, aic, icl, evidence, loo, or clusters: those on "
+            f"which forms agree, after components that overlap are combined.{default_criterion}",
         ),
         click.option(
             "--tails",

@@ -241,12 +241,13 @@ def selection_chart(selection: Selection) -> Chart:
         if is_open.any():
             hollow = look | {"linestyle": "none", "markerfacecolor": "white"}
             layers.append(Line(components[is_open], values[is_open], hollow))
-    lowest = float(getattr(best, criterion))
-    others = [row for row in ranked_rows(selection.table, criterion) if row is not best]
-    for row, colour in zip([best, *others], (INK, GREY), strict=False):
+    ranked = ranked_rows(selection.table, criterion)
+    lowest = float(getattr(ranked[0], criterion))
+    for row, colour in zip([best, *[row for row in ranked if row is not best]], (INK, GREY), strict=False):
         value = float(getattr(row, criterion))
         name = f"{row.n_components} {row.form}"
-        label = f"lowest: {name}" if row is best else f"next: {name}, {value - lowest:.1f} behind"
+        behind = "" if row is ranked[0] else f", {value - lowest:.1f} behind"
+        label = f"{'lowest' if row is ranked[0] else 'chosen' if row is best else 'next'}: {name}{behind}"
         x, y = np.array([row.n_components]), np.array([value])
         layers.append(Line(x, y, _RING | {"color": colour}, label=label))
     numbers = [row.n_components for row in selection.table]
@@ -267,7 +268,8 @@ def _highest(selection: Selection) -> float:
     criterion, best = selection.criterion, selection.best_row
     rows = ranked_rows(selection.table, criterion)
     values = [float(getattr(row, criterion)) for row in rows]
-    lowest, highest = values[0], values[int(np.ceil(SHOWN * len(values))) - 1]
+    lowest = values[0]
+    highest = max(values[int(np.ceil(SHOWN * len(values))) - 1], float(getattr(best, criterion)))
     for number in (best.n_components - 1, best.n_components + 1):
         # One component fewer, and one more, with which the choice is compared.
         beside = [value for row, value in zip(rows, values, strict=True) if row.n_components == number]

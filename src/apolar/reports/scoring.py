@@ -257,5 +257,5 @@ def select_in_units(
         )
         for row in selection.table
     )
-    said = reason(table, selection.criterion, selection.note, selection.clusters)
-    return replace(selection, table=table, reason=said)
+    selection = replace(selection, table=table)
+    return replace(selection, reason=reason(selection))

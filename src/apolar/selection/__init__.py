@@ -33,6 +33,7 @@ from apolar.estimator.summary import few_rows_seen, warn_of_constant_columns, wa
 from apolar.mixture.families import FAMILIES, UNIVARIATE, Family, family
 from apolar.moments.covariance import RowMoments, is_constant, row_moments
 from apolar.scores import CHOICES, CRITERIA, criterion_title
+from apolar.selection.agreement import agreed_clusters
 from apolar.selection.grid import UNDER_PRIOR, Callback, Candidate, CandidateGrid, Optimum, Task
 from apolar.selection.selection_table import Row, Selection, ranked_rows, reason
 
@@ -83,10 +84,10 @@ def select(
         Lower is better. The ICL also penalises components that overlap. "evidence" is minus twice the
         `evidence_` of each fit, which takes the place of the BIC's approximation: the parameters of a
         component cost as much as its rows determine them. "loo" is minus twice the `loo_` of each fit: the
-        likelihood of rows that are left out. "clusters": that of the lowest BIC, whose components are then
-        combined into the `clusters` of the selection, as long as two overlap by more than 5%: see
-        `GaussianMixture.combine`. The BIC counts the Gaussians that the density takes, several for a cluster
-        that is not Gaussian.
+        likelihood of rows that are left out. "clusters": the components of the lowest BIC of each family are
+        combined as long as two overlap by more than 5% (see `GaussianMixture.combine`), and the family whose
+        clusters agree best with those of the others is chosen. The BIC counts the Gaussians that the density
+        takes, several for a cluster that is not Gaussian.
     sample_weight : array_like, shape (n_samples,), optional
         How many rows each row stands for.
     n_jobs : int or None, default=None
@@ -189,16 +190,17 @@ def select(
         print(f"{row.named}: {ended}")
     if not models:
         raise ValueError(f"Every candidate failed. {table[0].named}: {table[0].failed}")
-    first = ranked_rows(table, criterion)[0]
-    best = models[first.key]
+    best, clusters, agreement = models[ranked_rows(table, criterion)[0].key], None, None
     note = ""
     if task.prior is not None and criterion not in UNDER_PRIOR:
         note = "Candidates were fitted under a prior, not by maximum likelihood."
-    clusters = best.combine(X, by="overlap") if are_combined else None
-    if clusters is not None and clusters.n_clusters < best.n_components:
-        replace(FittedState.of(best), clusters=clusters.groups).set_on(best)
-    said = reason(table, criterion, note, clusters)
-    return Selection(best, tuple(table), criterion, said, models, note, clusters)
+    if are_combined:
+        clusters, agreement = agreed_clusters(table, models, X)
+        best = clusters.mixture
+        if clusters.n_clusters < best.n_components:
+            replace(FittedState.of(best), clusters=clusters.groups).set_on(best)
+    selection = Selection(best, tuple(table), criterion, "", models, note, clusters, agreement)
+    return replace(selection, reason=reason(selection))
 
 
 def default_kinds(n_features: int, n_rows: int) -> tuple[str, ...]:

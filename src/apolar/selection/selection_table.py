@@ -111,7 +111,7 @@ class Selection:
     Attributes
     ----------
     best : GaussianMixture
-        The fitted mixture with the lowest criterion.
+        The fitted mixture with the lowest criterion; with `criterion="clusters"`, the one of `clusters`.
     table : tuple of Row
         All candidates, in the order they were asked for.
     criterion : {"bic", "aic", "icl", "evidence", "loo"}
@@ -125,6 +125,8 @@ class Selection:
     clusters : Combination or None
         The components of the best mixture, combined into clusters, with `predict`; with
         `criterion="clusters"`.
+    agreement : float or None
+        The mean adjusted Rand index of these with the clusters of other families; NaN without others.
     """
 
     best: GaussianMixture
@@ -134,6 +136,12 @@ class Selection:
     models: Mapping[tuple[Any, ...], GaussianMixture]
     note: str = ""
     clusters: Combination | None = None
+    agreement: float | None = None
+
+    @property
+    def is_agreed(self) -> bool:
+        """Whether the choice is that of clusters on which families agree, and not of the lowest criterion."""
+        return self.agreement is not None and not np.isnan(self.agreement)
 
     @property
     def best_row(self) -> Row:
@@ -175,7 +183,8 @@ class Selection:
             values = [getattr(row, name) for name in ("log_likelihood", *CRITERIA)]
             numbers, note = [f"{value:.1f}" for value in values], "" if row.converged else "not converged"
         if row is self.best_row:
-            note = f"<- lowest {criterion_title(self.criterion)}" + (f", {note}" if note else "")
+            why = f"lowest {criterion_title(self.criterion)}" if not self.is_agreed else "best agreement"
+            note = f"<- {why}" + (f", {note}" if note else "")
         counts = (str(row.n_components), str(row.n_parameters))
         return (row.form, *counts, *numbers, row.start, note)
 
@@ -207,40 +216,11 @@ def _is_same(row: Row, other: Row) -> bool:
     return sizes == (1, other.n_parameters) and other.n_components == 1 and is_close
 
 
-def reason(table: Sequence[Row], criterion: str, note: str = "", clusters: Combination | None = None) -> str:
-    """Return the sentences that say what won and by how much.
-
-    Parameters
-    ----------
-    table : sequence of Row
-        All candidates.
-    criterion : str
-    note : str, default=""
-        How candidates were fitted, at the end.
-    clusters : Combination, optional
-        Into which the components of the best combine.
-
-    Returns
-    -------
-    reason : str
-    """
-    (best, *rivals), numbers = ranked_rows(table, criterion), [row.n_components for row in table]
-    rivals, name = [row for row in rivals if not _is_same(row, best)], criterion_title(criterion)
-    lowest = getattr(best, criterion)
-    has = "has" if best.n_components == 1 else "have"
-    text = f"{best.named} {has} the lowest {name}, {lowest:.1f}"
-    if not rivals:
-        text += ": there is no other to compare with."
-    else:
-        difference = getattr(rivals[0], criterion) - lowest
-        text += f", {difference:.1f} below {rivals[0].named}"
-        if criterion == "loo":
-            text += "."
-        elif best.n_parameters > best.n_samples:
-            text += f"; with more parameters than rows, {name} is a poor guide."
-        else:
-            size = next(words for least, words in EVIDENCE if difference >= least)
-            text += f": {size} (Kass and Raftery 1995)."
+def reason(selection: Selection) -> str:
+    """Return the sentences that say what won and by how much."""
+    best, clusters = selection.best_row, selection.clusters
+    text = _agreement(selection) if selection.is_agreed else _lowest(selection)
+    numbers = [row.n_components for row in selection.table]
     for warning in best.warnings:
         text += f" But: {warning}"
     r, most, least = best.n_components, max(numbers), min(numbers)
@@ -248,6 +228,32 @@ def reason(table: Sequence[Row], criterion: str, note: str = "", clusters: Combi
         text += f" No more than {r} were tried: try more."
     elif most > least and r == least > 1:
         text += f" No fewer than {r} were tried: try fewer."
-    if clusters is not None and clusters.n_clusters < best.n_components:
-        text += f" {clusters.sentence}"
-    return f"{text} {note}" if note else text
+    return " ".join(filter(None, [text, "" if clusters is None else clusters.sentence, selection.note]))
+
+
+def _agreement(selection: Selection) -> str:
+    """Return the sentence that says which family was chosen for its clusters."""
+    n_families, named = len({row.form for row in selection.table if row.is_fitted}), selection.best_row.named
+    return (
+        f"Each of {n_families} families has its number of components with the lowest BIC; the clusters of "
+        f"{named} agree best with those of the others (mean adjusted Rand index {selection.agreement:.2f})."
+    )
+
+
+def _lowest(selection: Selection) -> str:
+    """Return the sentence that says by how much the lowest criterion is lower than the next."""
+    criterion, (best, *rivals) = selection.criterion, ranked_rows(selection.table, selection.criterion)
+    rivals, name = [row for row in rivals if not _is_same(row, best)], criterion_title(criterion)
+    lowest = getattr(best, criterion)
+    has = "has" if best.n_components == 1 else "have"
+    text = f"{best.named} {has} the lowest {name}, {lowest:.1f}"
+    if not rivals:
+        return f"{text}: there is no other to compare with."
+    difference = getattr(rivals[0], criterion) - lowest
+    text += f", {difference:.1f} below {rivals[0].named}"
+    if criterion == "loo":
+        return f"{text}."
+    if best.n_parameters > best.n_samples:
+        return f"{text}; with more parameters than rows, {name} is a poor guide."
+    size = next(words for least, words in EVIDENCE if difference >= least)
+    return f"{text}: {size} (Kass and Raftery 1995)."
