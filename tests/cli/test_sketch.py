@@ -48,7 +48,7 @@ def test_sketches_that_do_not_add_up(tmp_path, flowers, monkeypatch):
         succeed("sketch", f"{name}.csv", "-o", f"{name}.npz")
     succeed("sketch", "named.csv", "--order", 4, "-o", "4.npz")
     for other, words in (
-        ("mixed.npz", "have them in another order: a, b, c; c, b, a."),
+        ("mixed.npz", "or a different order of columns: a, b, c; c, b, a."),
         ("4.npz", "of order 3 and 4"),
         (flowers, f"Error: {flowers} is not a moment sketch"),
     ):

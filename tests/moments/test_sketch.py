@@ -133,7 +133,7 @@ def test_columns_of_dataframes_keep_their_order(tmp_path):
     frame, names = pd.DataFrame(X, columns=list("abcd")), list("dcba")
     sketch = MomentSketch(4).update(X).update(frame)
     for other in (frame[names], pl.DataFrame(X, schema=names), [frame[names]]):
-        with pytest.raises(ValueError, match=r"another order: a, b, c, d; d, c, b, a\. Select them by name"):
+        with pytest.raises(ValueError, match=r"different order of columns: a, b, c, d; d, c, b, a\. Select them by name"):
             sketch.update(other)
     refused = MomentSketch(2)
     for call, message in (
