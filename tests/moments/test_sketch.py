@@ -133,12 +133,18 @@ def test_columns_of_dataframes_keep_their_order(tmp_path):
     frame, names = pd.DataFrame(X, columns=list("abcd")), list("dcba")
     sketch = MomentSketch(4).update(X).update(frame)
     for other in (frame[names], pl.DataFrame(X, schema=names), [frame[names]]):
-        with pytest.raises(ValueError, match=r"different order of columns: a, b, c, d; d, c, b, a\. Select them by name"):
+        with pytest.raises(ValueError, match=r"order of columns: a, b, c, d; d, c, b, a\. Select them"):
             sketch.update(other)
     refused = MomentSketch(2)
     for call, message in (
-        (lambda: MomentSketch(4, feature_names=names).update(frame), "This sketch and X are of other"),
-        (lambda: sketch + MomentSketch(4).update(frame[names]), "This sketch and the other are of other"),
+        (
+            lambda: MomentSketch(4, feature_names=names).update(frame),
+            "sketch and X have different columns",
+        ),
+        (
+            lambda: sketch + MomentSketch(4).update(frame[names]),
+            "and the other have different columns",
+        ),
         (lambda: MomentSketch(2, feature_names=["a"]), "must name all 2 columns; got 1 names"),
         (lambda: refused.update(pd.DataFrame({"a": [1.0, np.nan], "b": [1.0, 2.0]})), "NaN or infinity"),
     ):
