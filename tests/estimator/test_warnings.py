@@ -202,6 +202,14 @@ def test_far_rows_are_in_every_sample():
     assert sorted(np.bincount(labels)) == [1, 11_999, 12_000, 12_000]
 
 
+@pytest.mark.filterwarnings("error::apolar.exceptions.FarRowsWarning")
+def test_one_other_value_of_a_column_is_not_far():
+    # The mean of 299 equal values is 0.1 only to rounding.
+    X = balls()
+    X[:, 2] = np.where(np.arange(300) == 4, 5.0, 0.1)
+    assert np.all(np.isfinite(GaussianMixture(3, random_state=0).fit(X).means_))
+
+
 def test_rare_values_of_a_column_of_integers_are_not_far():
     X = balls()
     # A pixel at the edge of images: nearly always zero.

@@ -226,12 +226,13 @@ class Partitions:
     def counts(self) -> IndexArray:
         """The number of rows with weight of each partition, shape (n_partitions,)."""
         if self._counts is None:
-            if self.lengths is None or self.is_weighted:
-                pairs = np.array(dask.compute(*self.apply(_count_rows)), dtype=np.int64)
-                self.lengths, self._counts = pairs[:, 0], pairs[:, 1]
-            else:
-                self._counts = self.lengths
+            self._counts = self._count() if self.lengths is None or self.is_weighted else self.lengths
         return self._counts
+
+    def _count(self) -> IndexArray:
+        """Count all rows of the partitions, and return the number of those with weight."""
+        self.lengths, counts = np.array(dask.compute(*self.apply(_count_rows)), dtype=np.int64).T
+        return counts
 
     @property
     def starts(self) -> IndexArray:
@@ -266,7 +267,9 @@ class Partitions:
         n_merged = max(1, sum(_client().nthreads().values()))
         if len(self.parts) <= FAN_IN * n_merged:
             return self
-        lengths = self.counts if self.lengths is None else self.lengths
+        if self.lengths is None:
+            self._counts = self._count()
+        lengths = np.asarray(self.lengths)
         if 8 * self.n_features * lengths.sum() > n_merged * parse_bytes(dask.config.get("array.chunk-size")):
             return self
         join, tasks = dask.delayed(stack_chunks, pure=False), self.apply(_all_rows)

@@ -330,10 +330,10 @@ def _is_far(values: Array, weights: Array | None, share: float) -> Array:
         kept = distances <= np.quantile(distances, level, weights=row_weights, method="inverted_cdf")
         of_kept = None if row_weights is None else row_weights[kept]
         offsets = seen - np.average(seen[kept], weights=of_kept)
+        steps = np.diff(np.unique(seen[kept]))
         deviation = math.sqrt(float(np.average(offsets[kept] ** 2, weights=of_kept)))
-        if deviation > 0:
-            # Values that hardly ever differ from one, as pixels at an edge, go in steps.
-            deviation = max(deviation, float(np.diff(np.unique(seen[kept])).min()))
+        # Values that hardly ever differ from one, as pixels at an edge, go in steps.
+        deviation = max(deviation, float(steps.min())) if len(steps) else 0.0
         is_far[is_seen] = (np.abs(offsets) > MIN_DEVIATIONS * deviation) & (deviation > 0)
     return is_far
 
