@@ -531,3 +531,24 @@ def test_clusters_may_have_several_components():
     assert adjusted_rand_index(np.arange(400) // 200, found) == 1
     assert selection.clusters.sentence in selection.reason
     assert select(squares, 1, random_state=0).clusters is None
+
+
+def test_by_rows_left_out_the_simplest_within_one_standard_error_is_chosen():
+    X, weights = load_iris().data, np.r_[np.full(5, 2.0), np.ones(140), np.zeros(5)]
+    selection = select(
+        X, range(1, 8), ["full", "tied"], criterion="loo", random_state=0, sample_weight=weights
+    )
+    best, lowest = selection.best_row, ranked_rows(selection.table, "loo")[0]
+
+    def densities(row):
+        return np.repeat(selection.models[row.key].loo_samples(X, weights), weights.astype(int))
+
+    def is_near(row):
+        gaps = densities(lowest) - densities(row)
+        return gaps.sum() <= np.sqrt(len(gaps)) * gaps.std()
+
+    assert best.n_parameters < lowest.n_parameters
+    assert is_near(best)
+    assert not any(is_near(row) for row in selection.table if row.n_parameters < best.n_parameters)
+    assert f"{best.named} are chosen" in selection.reason
+    assert "within one standard error over the rows" in selection.reason

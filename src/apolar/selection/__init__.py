@@ -84,10 +84,11 @@ def select(
         Lower is better. The ICL also penalises components that overlap. "evidence" is minus twice the
         `evidence_` of each fit, which takes the place of the BIC's approximation: the parameters of a
         component cost as much as its rows determine them. "loo" is minus twice the `loo_` of each fit: the
-        likelihood of rows that are left out. "clusters": the components of the lowest BIC of each family are
-        combined as long as two overlap by more than 5% (see `GaussianMixture.combine`), and the family whose
-        clusters agree best with those of the others is chosen. The BIC counts the Gaussians that the density
-        takes, several for a cluster that is not Gaussian.
+        likelihood of rows that are left out; of the candidates within one standard error of the lowest, the
+        one with the fewest parameters is chosen. "clusters": the components of the lowest BIC of each family
+        are combined as long as two overlap by more than 5% (see `GaussianMixture.combine`), and the family
+        whose clusters agree best with those of the others is chosen. The BIC counts the Gaussians that the
+        density takes, several for a cluster that is not Gaussian.
     sample_weight : array_like, shape (n_samples,), optional
         How many rows each row stands for.
     n_jobs : int or None, default=None
@@ -190,7 +191,9 @@ def select(
         print(f"{row.named}: {ended}")
     if not models:
         raise ValueError(f"Every candidate failed. {table[0].named}: {table[0].failed}")
-    best, clusters, agreement = models[ranked_rows(table, criterion)[0].key], None, None
+    ranked = ranked_rows(table, criterion)
+    chosen = _simplest_near(ranked, models, X, sample_weight) if criterion == "loo" else ranked[0]
+    best, clusters, agreement = models[chosen.key], None, None
     note = ""
     if task.prior is not None and criterion not in UNDER_PRIOR:
         note = "Candidates were fitted under a prior, not by maximum likelihood."
@@ -201,6 +204,31 @@ def select(
             replace(FittedState.of(best), clusters=clusters.groups).set_on(best)
     selection = Selection(best, tuple(table), criterion, "", models, note, clusters, agreement)
     return replace(selection, reason=reason(selection))
+
+
+def _simplest_near(
+    ranked: list[Row], models: dict[tuple[Any, ...], GaussianMixture], X: Any, sample_weight: Any
+) -> Row:
+    """Return the row of fewest parameters for which rows left out are hardly less likely than for the first.
+
+    That is within one standard error of the sum of the differences of the rows.
+    """
+    weights = 1.0 if sample_weight is None else np.sqrt(np.asarray(sample_weight, dtype=float))
+
+    def densities(row: Row) -> Array:
+        return np.asarray(models[row.key].loo_samples(X, sample_weight))
+
+    best = ranked[0]
+    of_best = densities(best)
+    for row in sorted(ranked, key=lambda row: row.n_parameters):
+        if row.n_parameters >= best.n_parameters:
+            break
+        gaps = of_best - densities(row)
+        gap = (row.loo - best.loo) / 2
+        mean = gap / best.n_samples
+        if gap <= np.sqrt(np.sum((weights * (gaps - mean)) ** 2)):
+            return row
+    return best
 
 
 def default_kinds(n_features: int, n_rows: int) -> tuple[str, ...]:

@@ -111,7 +111,8 @@ class Selection:
     Attributes
     ----------
     best : GaussianMixture
-        The fitted mixture with the lowest criterion; with `criterion="clusters"`, the one of `clusters`.
+        The fitted mixture with the lowest criterion; with `criterion="loo"`, the one of fewest parameters
+        that is within one standard error of it; with `criterion="clusters"`, the one of `clusters`.
     table : tuple of Row
         All candidates, in the order they were asked for.
     criterion : {"bic", "aic", "icl", "evidence", "loo"}
@@ -183,7 +184,9 @@ class Selection:
             values = [getattr(row, name) for name in ("log_likelihood", *CRITERIA)]
             numbers, note = [f"{value:.1f}" for value in values], "" if row.converged else "not converged"
         if row is self.best_row:
-            why = f"lowest {criterion_title(self.criterion)}" if not self.is_agreed else "best agreement"
+            is_simpler = row is not ranked_rows(self.table, self.criterion)[0]
+            why = "simplest near the lowest" if is_simpler else f"lowest {criterion_title(self.criterion)}"
+            why = "best agreement" if self.is_agreed else why
             note = f"<- {why}" + (f", {note}" if note else "")
         counts = (str(row.n_components), str(row.n_parameters))
         return (row.form, *counts, *numbers, row.start, note)
@@ -240,6 +243,19 @@ def _agreement(selection: Selection) -> str:
     )
 
 
+def _simpler(selection: Selection, lowest: Row) -> str:
+    """Return what is said about the simplest candidate within one standard error of the lowest one."""
+    best = selection.best_row
+    if best is lowest:
+        return ""
+    are = "is" if best.n_components == 1 else "are"
+    difference = getattr(best, selection.criterion) - getattr(lowest, selection.criterion)
+    return (
+        f". {best.named} {are} chosen: {difference:.1f} higher, within one standard error over the rows, and "
+        f"with {best.n_parameters} parameters in place of {lowest.n_parameters}"
+    )
+
+
 def _lowest(selection: Selection) -> str:
     """Return the sentence that says by how much the lowest criterion is lower than the next."""
     criterion, (best, *rivals) = selection.criterion, ranked_rows(selection.table, selection.criterion)
@@ -252,7 +268,7 @@ def _lowest(selection: Selection) -> str:
     difference = getattr(rivals[0], criterion) - lowest
     text += f", {difference:.1f} below {rivals[0].named}"
     if criterion == "loo":
-        return f"{text}."
+        return f"{text}{_simpler(selection, best)}."
     if best.n_parameters > best.n_samples:
         return f"{text}; with more parameters than rows, {name} is a poor guide."
     size = next(words for least, words in EVIDENCE if difference >= least)
