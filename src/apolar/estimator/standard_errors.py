@@ -265,7 +265,8 @@ def standard_errors(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
     if not away <= 1:
         raise ValueError(
             f"The mixture is {away:.2g} standard errors from the maximum on these rows. Pass the rows and "
-            "the weights of the fit; if they are those, fit with more iterations or a smaller tolerance."
+            "the weights of the fit; if they are those, use bootstrap, which also holds where the prior "
+            "decides, or fit with more iterations or a smaller tolerance."
         )
     inverse = (vectors / values) @ vectors.T
     errors = _errors(inverse, coordinates, problem, positions, slopes[:, :, problem.n_stats :])
@@ -317,8 +318,8 @@ def _check_maximum(values: Array, direction: Array, positions: IndexArray) -> No
             worst,
             "is not at a maximum of the likelihood of these rows: the likelihood rises if it is changed. Fit "
             "the mixture to these rows and their weights with more iterations, a smaller tolerance, or "
-            "another start; if this message stays, the component is determined by the prior and not by the "
-            "rows: ask for fewer components.",
+            "another start; if this message stays, the prior decides there and not the rows: use bootstrap, "
+            "or fewer components.",
         )
     raise ComponentError(
         worst,
