@@ -82,7 +82,7 @@ class Fit:
         The weighted log-density of each row of the comparison under the mixture without it, where candidates
         are compared by these.
     elliptical : ndarray or None
-        The same, if the tails of the components are of any form: see `apolar.em.elliptical`.
+        The same, if the components have any form that falls from the centre: see `apolar.em.elliptical`.
     optimism : float
         By how much the rows are likelier than rows left out: what the fit owes to having seen them.
     prior : Prior or None
@@ -148,7 +148,7 @@ class Fit:
         return not _is_below(self.left_out, best.left_out, 1.0)
 
     def has_worse_shapes(self, other: Fit) -> bool:
-        """Return whether rows are far likelier under the shapes of another fit, whatever the tails are."""
+        """Return whether rows are far likelier under the shapes of another fit, whatever tails and edges are."""
         if self.elliptical is None or other.elliptical is None:
             return False
         return _is_below(self.elliptical, other.elliptical, 1.0)

@@ -362,7 +362,7 @@ def _long_tails(sample: Problem, prior: Prior | None, fit: Fit) -> LongTailsWarn
     """Return a warning if rows are far likelier with longer tails, where that would have been compared."""
     if sample.family.dof is not None or not isinstance(prior, AdaptivePrior):
         return None
-    weights, gains = sample.row_weights(), elliptical_gains(sample, fit.parameters)
+    weights, gains = sample.row_weights(), elliptical_gains(sample, fit.parameters, has_edges=False)
     gains = gains if weights is None else gains * weights
     if gains.sum() <= SETTINGS.chance_errors * np.sqrt(len(gains)) * gains.std():
         return None

@@ -494,7 +494,7 @@ def best_first(candidates: list[Fit]) -> list[Fit]:
 
     That is the one under which rows left out are likeliest; of those that these rows do not tell from it, by
     one standard error, the one of the best trade-off with what it owes to having seen the rows. But where a
-    core and a tail take the place of two clusters, the one of the better shapes.
+    core and a tail, or edges, take the place of clusters, the one of the better shapes.
     """
     if not candidates:
         return []
