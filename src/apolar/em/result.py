@@ -148,7 +148,7 @@ class Fit:
         return not _is_below(self.left_out, best.left_out, 1.0)
 
     def has_worse_shapes(self, other: Fit) -> bool:
-        """Return whether rows are far likelier under the shapes of another fit, whatever tails and edges are."""
+        """Return whether rows are far likelier under the shapes of another fit, whatever their tails."""
         if self.elliptical is None or other.elliptical is None:
             return False
         return _is_below(self.elliptical, other.elliptical, 1.0)
