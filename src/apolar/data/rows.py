@@ -43,6 +43,7 @@ MAX_DEVICE_CHUNK_SIZE = 2**28
 DENSE_COLUMNS = 256
 # A systematic sample of rows that are not in memory is stored if it has at most this many values.
 MAX_SAMPLE_VALUES = 2**25
+NO_ROWS = "X has no rows, or the weights of the rows are all zero."
 
 RowsPerChunk = int | Callable[["Rows"], int] | None
 """The number of rows of a chunk, or a function of rows that returns it; by default `Rows.chunk_rows`."""
@@ -163,7 +164,10 @@ class Rows(ABC):
         sums : list
             On the host.
         """
-        return add_up(self.map(function, n_threads, chunk_rows, adds=True)) or []
+        sums = add_up(self.results(function, n_threads, self.size_of_chunks(chunk_rows), adds=True))
+        if sums is None:
+            raise ValueError(NO_ROWS)
+        return sums
 
     def first(self, function: RowFunction) -> Any:
         """Return a function of the first chunk that has one, which is small on a device as well.
@@ -173,27 +177,19 @@ class Rows(ABC):
         return next(self.map(function, chunk_rows=max(1, CHUNK_SIZE // self.n_features)))
 
     def map(
-        self,
-        function: RowFunction,
-        n_threads: int = 1,
-        chunk_rows: RowsPerChunk = None,
-        *,
-        adds: bool = False,
+        self, function: RowFunction, n_threads: int = 1, chunk_rows: RowsPerChunk = None
     ) -> Iterator[Any]:
         """Yield what a function returns for each chunk that it has something of, in order.
 
-        Parameters are those of `reduce`. If the caller `adds` what it gets, it may come in sums. A
-        ValueError is raised if there is nothing.
+        Parameters are those of `reduce`. A ValueError is raised if there is nothing.
         """
-        # A device runs in parallel by itself.
-        n_threads = 1 if self.device_template is not None else n_threads
         is_empty = True
-        for result in self.results(function, n_threads, self.size_of_chunks(chunk_rows), adds=adds):
+        for result in self.results(function, n_threads, self.size_of_chunks(chunk_rows), adds=False):
             if result is not None:
                 is_empty = False
                 yield result
         if is_empty:
-            raise ValueError("X has no rows, or the weights of the rows are all zero.")
+            raise ValueError(NO_ROWS)
 
     def size_of_chunks(self, chunk_rows: RowsPerChunk) -> Any:
         """Return the number of rows of a chunk; for distributed rows, the function that says it."""
@@ -207,8 +203,9 @@ class Rows(ABC):
         Rows in other places than here may yield sums of several chunks, if the caller `adds` what it gets.
         """
         del adds
-        # A single chunk needs no threads.
-        n_threads = 1 if 0 < (self.n_rows or 0) <= size else n_threads
+        # A single chunk needs no threads, and a device runs in parallel by itself.
+        is_alone = self.device_template is not None or 0 < (self.n_rows or 0) <= size
+        n_threads = 1 if is_alone else n_threads
 
         def chunks() -> Iterator[tuple[Chunk]]:
             first_row = self.first_row
