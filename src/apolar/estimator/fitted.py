@@ -23,7 +23,8 @@ from apolar.em.result import Fit, FitStatus, SearchCost
 from apolar.em.row_blocks import RowBlocks
 from apolar.em.run import evidence_of
 from apolar.em.whitening import Whitening, mixture_around
-from apolar.mixture.families import Family, family
+from apolar.estimator.inputs import family_of
+from apolar.mixture.families import Family
 from apolar.mixture.low_rank import split
 from apolar.mixture.parameters import (
     N_NOISE_PARAMETERS,
@@ -114,8 +115,7 @@ class FittedState:
         """
         check_is_fitted(estimator, "weights_")
         known = vars(estimator)
-        kind = family(estimator.covariance_type, estimator.dof, estimator.n_factors)
-        kind = kind.of_stored(np.shape(known["covariances_"]))
+        kind = family_of(estimator).of_stored(np.shape(known["covariances_"]))
         noise, kept = known.get("noise_box_"), known.get("_state")
         if kept is not None and kept.family == kind and kept._is_shown_in(known):
             return kept

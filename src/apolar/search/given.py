@@ -171,10 +171,17 @@ def _check_shape(array: Array, shape: tuple[int, ...], what: str, name: str, rem
         )
 
 
-def has_given_parameters(settings: Any) -> bool:
+def _has_given_parameters(settings: Any) -> bool:
     """Return whether the user gave weights, means or precisions to start from."""
     names = ("weights_init", "means_init", "precisions_init")
     return any(getattr(settings, name) is not None for name in names)
+
+
+def has_given_order(settings: Any, data: Problem) -> bool:
+    """Return whether components are in an order that the user gave: with a start, or with what is known."""
+    is_drawn = isinstance(settings.init_params, str) or callable(settings.init_params)
+    names_components = data.known is not None and data.known.names_components
+    return names_components or not is_drawn or _has_given_parameters(settings)
 
 
 def requested_candidates(
@@ -232,10 +239,10 @@ def requested_candidates(
             answer = answer.predict_proba(X)
         return [Fit(assigned(answer, "What init_params returned", "a mixture"), name)]
 
-    if has_given_parameters(settings):
+    if _has_given_parameters(settings):
         return Candidates(lambda rng: [_from_parameters(settings, data, prior, drawn, rng)])
     is_drawn = isinstance(init_params, str) or callable(init_params)
-    return Candidates(drawn, settings.n_init if is_drawn else 1, keeps_order=not is_drawn)
+    return Candidates(drawn, settings.n_init if is_drawn else 1, has_given_order(settings, data))
 
 
 def _of_nearest(data: Problem, means: Array, prior: Prior) -> WhitenedParameters:
