@@ -362,7 +362,7 @@ class TransformedRows(DerivedRows):
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield transformed chunks and their weights or None."""
-        return self.results(stored_rows, 1, size, adds=False)
+        return self.results(values_and_weights, 1, size, adds=False)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the transformed rows at some positions, and their weights or None."""
@@ -526,7 +526,7 @@ def _to_host(values: Any, weights: Any) -> tuple[Any, Any]:
     return values, to_numpy(weights) if is_device_array(weights) else weights
 
 
-def stored_rows(chunk: Chunk) -> tuple[Any, Any]:
+def values_and_weights(chunk: Chunk) -> tuple[Any, Any]:
     """Return the rows of a chunk, and their weights or None."""
     return chunk.values, chunk.weights
 

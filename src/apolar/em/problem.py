@@ -240,7 +240,7 @@ class Problem(RowSamples):
         """Return the prior for rows with these measurement errors: it adds those of rounding, if any."""
         if prior is None or not self.is_rounded:
             return prior
-        return prior.with_noise(self.error_covariance(self.measurement))
+        return prior.with_errors(self.error_covariance(self.measurement))
 
     def is_narrower(self, parameters: WhitenedParameters, variances: Array) -> bool:
         """Return whether a component varies less, in some direction, than errors of these variances."""

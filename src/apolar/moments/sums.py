@@ -11,15 +11,16 @@ from scipy import sparse
 
 from apolar._core import compiled
 from apolar._core.arrays import Array
-from apolar._core.gpu import MAX_ROWS, reads_dtype_of
+from apolar._core.gpu import MAX_LAUNCH_ROWS, reads_dtype_of
 from apolar._core.namespaces import (
     DeviceCopies,
     is_device_array,
     namespace,
+    thread_scratch,
     to_numpy,
     total,
 )
-from apolar.data import Chunk, Rows, on_checked, thread_scratch
+from apolar.data import Chunk, Rows, on_checked
 from apolar.data.chunks import check_weights, row_squares
 from apolar.data.rows import DENSE_COLUMNS, add_up
 from apolar.moments import device_sums
@@ -224,7 +225,7 @@ class PowerSums:
             sums = self._on_gpu(chunk.values, weights)
             return sums if _are_finite(sums) else add_up(map(of_checked, chunk.parts(part_rows)))
 
-        return rows.reduce(of_stored, n_threads, MAX_ROWS)
+        return rows.reduce(of_stored, n_threads, MAX_LAUNCH_ROWS)
 
     def chunk_rows(self, rows: Rows) -> int:
         """Return the number of rows of a chunk."""

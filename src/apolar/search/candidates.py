@@ -74,7 +74,7 @@ def start_candidates(
     simpler = [] if seen_whole else _simpler(data, n_components, rng, is_search=entry.start is None)
     if simpler:
         # Rounding errors are those of the columns.
-        exact = None if prior is None else prior.with_noise(None)
+        exact = None if prior is None else prior.with_errors(None)
         starts = []
         for each in simpler:
             within = prior if each.data.is_rounded else exact

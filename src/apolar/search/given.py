@@ -33,9 +33,8 @@ def from_assignment(
     prior: Prior | None,
     assignment: Any,
     name: str,
-    row_mask: Array | None = None,
-    *,
-    alternative: str = "the name of a start",
+    row_mask: Array | None,
+    alternative: str,
 ) -> WhitenedParameters:
     """Return the M-step from labels or responsibilities.
 
@@ -49,9 +48,9 @@ def from_assignment(
         responsibilities of a row may add up to less than one.
     name : str
         How messages refer to the assignment.
-    row_mask : ndarray of bool, optional
+    row_mask : ndarray of bool or None
         Which of the user's rows are in the data, if not all are.
-    alternative : str, default="the name of a start"
+    alternative : str
         What else could have been given, for messages.
 
     Returns
@@ -217,7 +216,7 @@ def requested_candidates(
     n_components = int(settings.n_components)
 
     def assigned(assignment: Any, name: str, alternative: str) -> WhitenedParameters:
-        return from_assignment(data, n_components, prior, assignment, name, row_mask, alternative=alternative)
+        return from_assignment(data, n_components, prior, assignment, name, row_mask, alternative)
 
     def drawn(rng: np.random.Generator) -> list[Fit]:
         if isinstance(init_params, str):
