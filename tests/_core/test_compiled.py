@@ -78,7 +78,7 @@ def test_results_of_rows_are_those_of_numpy(shape, kind):
     values, weights, row_map, (natural,) = problem(n_rows, n_columns, n_components, kind)
     of_numpy = expected(values, weights, row_map, natural, kind)
     rows = values, weights, row_map, natural, kind
-    logits, responsibilities, labels, densities, sums = (compiled.posteriors(*rows, each) for each in ANSWERS)
+    logits, responsibilities, labels, densities, sums = (compiled.row_answers(*rows, each) for each in ANSWERS)
     # A logit is a sum of some tens of terms of size one: so is its error of rounding units.
     np.testing.assert_allclose(logits, of_numpy.logits, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(densities, of_numpy.density, rtol=1e-12, atol=1e-12)
@@ -164,11 +164,11 @@ def test_exponentials_and_logarithms_have_all_digits():
     z = np.concatenate([np.linspace(-99.9, 0, 5001), -np.geomspace(1e-17, 1, 500)])
     natural = np.array([[0.0, 0, 0], [0, 1, 0]])
     rows = z[:, None], None, RowMap.of(np.zeros(1)), natural, SPHERICAL
-    first, second = compiled.posteriors(*rows, "probabilities").T
+    first, second = compiled.row_answers(*rows, "probabilities").T
     # A unit of rounding each, 1.1e-16: of two quotients, the reduction of the argument, the polynomial.
     np.testing.assert_allclose(second / first, np.exp(z), rtol=7e-16)
     # One of 1 + exp(z), which counts in full where the logarithm is small; then of the logarithm.
-    densities = compiled.posteriors(*rows, "densities")
+    densities = compiled.row_answers(*rows, "densities")
     np.testing.assert_allclose(densities, np.log1p(np.exp(z)), rtol=4e-16, atol=1.2e-16)
 
 
@@ -179,7 +179,7 @@ def test_the_logarithm_of_any_number_of_equal_components(n_components):
     natural = np.zeros((n_components, 3))
     values = np.random.default_rng(0).standard_normal((100, 1))
     rows = values, None, RowMap.of(np.zeros(1)), natural, SPHERICAL
-    np.testing.assert_allclose(compiled.posteriors(*rows, "densities"), np.log(n_components), rtol=1e-15)
+    np.testing.assert_allclose(compiled.row_answers(*rows, "densities"), np.log(n_components), rtol=1e-15)
     for weights in (None, np.ones(100)):
         stats, log_likelihood = compiled.e_step(
             values, weights, RowMap.of(np.zeros(1)), natural[None], SPHERICAL
@@ -198,7 +198,7 @@ def test_huge_logits_leave_one_component():
     thirds = np.exp([-1.0, 0, 1]) / np.exp([-1.0, 0, 1]).sum()
     np.testing.assert_allclose(stats[:, 0], np.array([1.0, 0, 1]) + 1 / 3 + thirds, rtol=1e-15, atol=1e-40)
     assert log_likelihood[0] == pytest.approx(2e300, rel=1e-15)
-    labels = compiled.posteriors(values, None, RowMap.of(np.zeros(1)), natural[0], SPHERICAL, "labels")
+    labels = compiled.row_answers(values, None, RowMap.of(np.zeros(1)), natural[0], SPHERICAL, "labels")
     assert labels.tolist() == [2, 0, 0, 2]
 
 
@@ -278,7 +278,7 @@ def test_the_number_of_threads_changes_no_digit(n_threads):
             *compiled.e_step(values, weights, row_map, natural, FULL, n_threads),
             *compiled.e_step(values, None, row_map, natural, FULL, n_threads),
             compiled.stats_under(values, weights, row_map, None, FULL, n_threads),
-            *(compiled.posteriors(*rows, each, n_threads) for each in ANSWERS),
+            *(compiled.row_answers(*rows, each, n_threads) for each in ANSWERS),
             *compiled.third_sums(values, weights, row_map, n_threads),
         ]
 

@@ -193,7 +193,7 @@ def stats_under(
     return stats
 
 
-def posteriors(
+def row_answers(
     values: Array,
     weights: Array | None,
     row_map: RowMap,

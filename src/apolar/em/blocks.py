@@ -266,7 +266,7 @@ class CompiledBlock(Block):
         """Return what one mixture says about each row."""
         rows = self.values, self.weights if what == "sums" else None, self.row_map
         numbers = None if tails is None else tails.numbers
-        answer = compiled.posteriors(*rows, natural, self.kind, what, self.n_threads, tails=numbers)
+        answer = compiled.row_answers(*rows, natural, self.kind, what, self.n_threads, tails=numbers)
         return tuple(answer.tolist()) if what == "sums" else answer
 
 
