@@ -311,16 +311,14 @@ class Search:
         """
         # To check that EM ended at a maximum, to compare partitions, and for the resolution of the columns.
         sample = self.problem.subsample(SETTINGS.sample_rows, np.random.default_rng(0))
-        if not allows_rounding(self.estimator):
-            return self._solve(sample)
-        plain = None if is_continued else self._solve(sample)
-        if plain is not None and plain.fit.status.is_stopped:
-            return plain
-        variances = sample.rounding_variances()
-        if not np.any(variances):
-            return plain or self._solve(sample)
-        if plain is not None and not self.problem.is_narrower(plain.fit.parameters, variances):
-            return plain
+        variances = np.zeros(self.problem.n_features)
+        if allows_rounding(self.estimator):
+            variances = sample.rounding_variances()
+        if not (is_continued and np.any(variances)):
+            plain = self._solve(sample)
+            is_flat = self.problem.is_narrower(plain.fit.parameters, variances)
+            if plain.fit.status.is_stopped or not is_flat:
+                return plain
         rounded = self._solve(sample, variances)
         if rounded.fit.status is not FitStatus.CONVERGED:
             return rounded
