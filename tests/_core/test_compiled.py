@@ -78,7 +78,9 @@ def test_results_of_rows_are_those_of_numpy(shape, kind):
     values, weights, row_map, (natural,) = problem(n_rows, n_columns, n_components, kind)
     of_numpy = expected(values, weights, row_map, natural, kind)
     rows = values, weights, row_map, natural, kind
-    logits, responsibilities, labels, densities, sums = (compiled.row_answers(*rows, each) for each in ANSWERS)
+    logits, responsibilities, labels, densities, sums = (
+        compiled.row_answers(*rows, each) for each in ANSWERS
+    )
     # A logit is a sum of some tens of terms of size one: so is its error of rounding units.
     np.testing.assert_allclose(logits, of_numpy.logits, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(densities, of_numpy.density, rtol=1e-12, atol=1e-12)

@@ -257,6 +257,12 @@ class Rows(ABC):
         rows.device_template, rows.returns_to_host = None, False
         return rows
 
+    def send_back(self, answers: Any) -> Any:
+        """Return answers for rows as an array of the library of the rows, where these came from."""
+        if self.device_template is None or self.returns_to_host:
+            return to_numpy(answers) if is_device_array(answers) else answers
+        return to_device_of(answers, self.device_template)
+
     def map_lazily(self, function: Callable[[Any], Any], n_columns: int | None, dtype: Any) -> Any:
         """Return a function of the chunk of each partition of distributed rows as one lazy Dask array."""
         raise NotImplementedError(f"{type(self).__name__} is not distributed.")

@@ -333,16 +333,11 @@ class Problem(RowSamples):
         known = self._with_errors(np.ascontiguousarray(stats[..., : self.n_stats]))
         if tails is None:
             return known, log_likelihood
-        return self._with_rows_at_means(known, stats[..., self.n_stats :], parameters.means), log_likelihood
-
-    def _with_rows_at_means(self, stats: SufficientStats, of_tails: Array, means: Array) -> SufficientStats:
-        """Return statistics as those of Gaussian components, from those with long tails.
-
-        Rows count by their factors there. What their number lacks is made up by rows at the mean: so M-steps
-        and gradients at the mixture are those of the likelihood.
-        """
-        at_means = self.family.at_means(means, of_tails[..., 0] - stats.counts)
-        return SufficientStats(stats.array + at_means, self.n_features, of_tails[..., 1])
+        # With long tails rows count by their factors. What their number lacks is made up by rows at the mean:
+        # so M-steps and gradients at the mixture are those of the likelihood.
+        counts, slopes = np.moveaxis(stats[..., self.n_stats :], -1, 0)
+        at_means = self.family.at_means(parameters.means, counts - known.counts)
+        return SufficientStats(known.array + at_means, self.n_features, slopes), log_likelihood
 
     def nearest_stats(self, means: Array) -> SufficientStats:
         """Return the sufficient statistics of the rows nearest to each mean, in whitened coordinates."""

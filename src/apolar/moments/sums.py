@@ -37,7 +37,7 @@ class ScaleError(ValueError):
     """The third or fourth powers of the rows overflow or underflow."""
 
 
-def check_scale(variance: float) -> None:
+def check_total_variance(variance: float) -> None:
     """Raise ScaleError if powers of the rows overflow or underflow; zero variance is refused elsewhere."""
     if variance == 0 or 1 / MAX_VARIANCE < variance < MAX_VARIANCE:
         return

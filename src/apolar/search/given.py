@@ -112,8 +112,7 @@ def _from_labels(
 
 def checked_weights(weights: Any, n_components: int, name: str = "weights_init") -> Array:
     """Return the checked weights, with sum one; `name` is what the user calls them."""
-    array = _real_array(weights, name)
-    _check_shape(array, (n_components,), "weights", name, "one number for each component")
+    array = _given_array(weights, name, (n_components,), "weights", "one number for each component")
     if np.any(array < 0) or np.any(array > 1 + SUM_ROUNDING):
         raise ValueError(
             f"The parameter 'weights' should be in the range [0, 1], but got max value {array.max():.5f}, "
@@ -127,25 +126,11 @@ def checked_weights(weights: Any, n_components: int, name: str = "weights_init")
     return array / array.sum()
 
 
-def checked_means(means: Any, n_components: int, n_features: int) -> Array:
-    """Return the checked means, shape (n_components, n_features)."""
-    array = _real_array(means, "means_init")
-    _check_shape(
-        array,
-        (n_components, n_features),
-        "means",
-        "means_init",
-        "one row for each component, in the columns of X",
-    )
-    return array
-
-
 def checked_precisions(precisions: Any, family: Family, n_components: int, n_features: int) -> Array:
     """Return the covariances whose inverses are the checked precisions, in the shape of a family."""
-    array = _real_array(precisions, "precisions_init")
-    name = f"{family.name} precision"
-    shape = family.covariance_shape(n_components, n_features)
-    _check_shape(array, shape, name, "precisions_init", f"that shape for {family.name!r} covariances")
+    name, shape = f"{family.name} precision", family.covariance_shape(n_components, n_features)
+    remedy = f"that shape for {family.name!r} covariances"
+    array = _given_array(precisions, "precisions_init", shape, name, remedy)
     covariances = family.from_precisions(array, name)
     if not np.all(np.isfinite(covariances)):
         raise ValueError(
@@ -154,20 +139,17 @@ def checked_precisions(precisions: Any, family: Family, n_components: int, n_fea
     return covariances
 
 
-def _real_array(value: Any, name: str) -> Array:
+def _given_array(value: Any, name: str, shape: tuple[int, ...], what: str, remedy: str) -> Array:
+    """Return an array of real numbers of a shape; messages begin as scikit-learn's, which scripts match."""
     array = numeric_array(value, name)
     if np.iscomplexobj(array):
         raise TypeError(f"{name} must hold real numbers; it is complex.")
-    return array
-
-
-def _check_shape(array: Array, shape: tuple[int, ...], what: str, name: str, remedy: str) -> None:
-    """Refuse an array of another shape. The message begins as scikit-learn's, which scripts may match."""
     if array.shape != shape:
         raise ValueError(
             f"The parameter '{what}' should have the shape of {shape}, but got {array.shape}. "
             f"Give {name} {remedy}."
         )
+    return array
 
 
 def _has_given_parameters(settings: Any) -> bool:
@@ -268,7 +250,8 @@ def _from_parameters(
     if settings.weights_init is not None:
         weights = checked_weights(settings.weights_init, n_components)
     if settings.means_init is not None:
-        means = whitening.transform(checked_means(settings.means_init, n_components, n_features))
+        shape, remedy = (n_components, n_features), "one row for each component, in the columns of X"
+        means = whitening.transform(_given_array(settings.means_init, "means_init", shape, "means", remedy))
     if settings.precisions_init is not None:
         covariances = checked_precisions(settings.precisions_init, family, n_components, n_features)
         spread = MixtureParameters(np.ones(n_components), np.zeros((n_components, n_features)), covariances)
