@@ -33,7 +33,7 @@ def from_assignment(
     prior: Prior | None,
     assignment: Any,
     name: str,
-    row_mask: Array | None,
+    has_weight: Array | None,
     alternative: str,
 ) -> WhitenedParameters:
     """Return the M-step from labels or responsibilities.
@@ -48,7 +48,7 @@ def from_assignment(
         responsibilities of a row may add up to less than one.
     name : str
         How messages refer to the assignment.
-    row_mask : ndarray of bool or None
+    has_weight : ndarray of bool or None
         Which of the user's rows are in the data, if not all are.
     alternative : str
         What else could have been given, for messages.
@@ -64,15 +64,15 @@ def from_assignment(
             "are. Give means_init, or the name of a start."
         )
     array, has_noise = np.asarray(assignment), data.has_noise
-    n_rows = data.n_rows if row_mask is None else len(row_mask)
+    n_rows = data.n_rows if has_weight is None else len(has_weight)
     if array.ndim not in (1, 2) or len(array) != n_rows:
         got = f"shape {array.shape}" if array.ndim else type(assignment).__name__
         raise ValueError(
             f"{name} must be labels of shape ({n_rows},), responsibilities of shape "
             f"({n_rows}, {n_components}), or {alternative}; got {got}."
         )
-    if row_mask is not None:
-        array = array[row_mask]
+    if has_weight is not None:
+        array = array[has_weight]
     if array.ndim == 1:
         if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
             raise ValueError(f"{name} has labels that are NaN or infinite: give every row one.")
@@ -170,7 +170,7 @@ def requested_candidates(
     data: Problem,
     X: Any,
     prior: Prior | None,
-    row_mask: Array | None,
+    has_weight: Array | None,
     report: SearchReport | None = None,
 ) -> Candidates:
     """Return the source of the candidates that the parameters of an estimator ask for.
@@ -184,7 +184,7 @@ def requested_candidates(
     X : object
         The rows as the user gave them: the argument of a callable.
     prior : Prior or None
-    row_mask : ndarray of bool or None
+    has_weight : ndarray of bool or None
         Which rows of X are in the data, if not all are.
     report : callable, optional
         Told about the work of a search.
@@ -198,7 +198,7 @@ def requested_candidates(
     n_components = int(settings.n_components)
 
     def assigned(assignment: Any, name: str, alternative: str) -> WhitenedParameters:
-        return from_assignment(data, n_components, prior, assignment, name, row_mask, alternative)
+        return from_assignment(data, n_components, prior, assignment, name, has_weight, alternative)
 
     def drawn(rng: np.random.Generator) -> list[Fit]:
         if isinstance(init_params, str):
