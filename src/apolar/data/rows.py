@@ -18,6 +18,7 @@ from apolar._core.namespaces import (
     is_device_array,
     namespace,
     to_device_of,
+    to_host,
     to_numpy,
 )
 from apolar._core.threads import map_in_threads
@@ -260,7 +261,7 @@ class Rows(ABC):
     def send_back(self, answers: Any) -> Any:
         """Return answers for rows as an array of the library of the rows, where these came from."""
         if self.device_template is None or self.returns_to_host:
-            return to_numpy(answers) if is_device_array(answers) else answers
+            return to_host(answers)
         return to_device_of(answers, self.device_template)
 
     def map_lazily(self, function: Callable[[Any], Any], n_columns: int | None, dtype: Any) -> Any:
@@ -450,8 +451,7 @@ class WeightedRows(DerivedRows):
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the rows at some positions among those with weight, and their weights."""
-        positions = to_numpy(positions) if is_device_array(positions) else positions
-        source_positions = self._positions[positions]
+        source_positions = self._positions[to_host(positions)]
         return self.source.take(source_positions)[0], take_rows(self.weights, source_positions)
 
 
@@ -528,8 +528,7 @@ def _small_on_host(values: Any, weights: Any) -> tuple[Any, Array | None]:
 def _to_host(values: Any, weights: Any) -> tuple[Any, Any]:
     """Return a chunk and its weights on the host."""
     # Rows that are sent to a device are taken from the host.
-    values = to_numpy(values) if is_device_array(values) else values
-    return values, to_numpy(weights) if is_device_array(weights) else weights
+    return to_host(values), to_host(weights)
 
 
 def values_and_weights(chunk: Chunk) -> tuple[Any, Any]:
@@ -553,4 +552,4 @@ def add_up(terms: Iterable[Iterable[Any] | None]) -> list[Any] | None:
     for term in terms:
         if term is not None:
             sums = list(term) if sums is None else [old + new for old, new in zip(sums, term, strict=True)]
-    return None if sums is None else [to_numpy(value) if is_device_array(value) else value for value in sums]
+    return None if sums is None else [to_host(value) for value in sums]

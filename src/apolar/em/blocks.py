@@ -22,6 +22,7 @@ from apolar._core.namespaces import (
     namespace,
     thread_scratch,
     to_device_of,
+    to_host,
     to_numpy,
     total,
 )
@@ -435,7 +436,7 @@ def squares_about(rows: Any, whitening: Whitening) -> Array:
 
 def as_float64_rows(values: Any) -> Array:
     """Return dense rows on the host in double precision."""
-    return np.asarray(to_numpy(values) if is_device_array(values) else values, np.float64)
+    return np.asarray(to_host(values), np.float64)
 
 
 def weights_to_device_of(weights: Any, array: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from apolar._core.namespaces import (
     is_device_array,
     namespace,
     thread_scratch,
-    to_numpy,
+    to_host,
     total,
 )
 from apolar.data import Chunk, Rows, on_checked
@@ -148,7 +148,7 @@ def sum_moments(
         powers = common
         if has_own_centres:
             powers = replace(common, centre=DeviceCopies(block_mean(dense, weights)))
-        weight, n_rows, first, second, square_times, *higher = on_host(powers(dense, weights))
+        weight, n_rows, first, second, square_times, *higher = map(to_host, powers(dense, weights))
         known = first, second, square_times, tuple(higher)
         return (MomentSums(powers.centre.values, frame, int(n_rows), float(weight), *known),)
 
@@ -157,7 +157,7 @@ def sum_moments(
 
 def block_mean(block: Any, weights: Any) -> Array:
     """Return the weighted mean of a block, on the host."""
-    first, weight = on_host([weighted_sums(block, weights), total_weight(block, weights)])
+    first, weight = to_host(weighted_sums(block, weights)), to_host(total_weight(block, weights))
     return np.asarray(first / float(weight))
 
 
@@ -303,7 +303,7 @@ def _weights_of(chunk: Chunk) -> Any:
 
 
 def _are_finite(sums: Sequence[Any]) -> bool:
-    return all(bool(np.all(np.isfinite(value))) for value in on_host(sums))
+    return all(bool(np.all(np.isfinite(value))) for value in map(to_host, sums))
 
 
 def _square_times(x: Any, offset: Any, weights: Any) -> Any:
@@ -342,8 +342,3 @@ def weighted_sums(block: Any, weights: Any = None) -> Any:
         return namespace(block).sum(block, axis=0) if weights is None else weights @ block
     # A product with ones is faster than a sum if the columns are few.
     return np.asarray((np.ones(block.shape[0]) if weights is None else weights) @ block).ravel()
-
-
-def on_host(values: Iterable[Any]) -> list[Any]:
-    """Return values on the host: arrays of other libraries as NumPy arrays."""
-    return [to_numpy(value) if is_device_array(value) else value for value in values]
