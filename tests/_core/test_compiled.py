@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from apolar._core import compiled
-from apolar._core.compiled import FULL, SPHERICAL, RowMap, RowResults
+from apolar._core.compiled import FULL, SPHERICAL, RowMap
 from kernel_sums import (
     KINDS,
     TARGETS,
@@ -26,6 +26,7 @@ SHAPES = [
     *[(129, 9, 1, 3), (255, 16, 5, 1), (256, 17, 4, 1), (257, 33, 3, 1), (257, 2, 300, 1), (4095, 4, 5, 1)],
     *[(4097, 5, 2, 2)],
 ]
+ANSWERS = ("logits", "probabilities", "labels", "densities", "sums")
 each_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -76,24 +77,19 @@ def test_results_of_rows_are_those_of_numpy(shape, kind):
     n_rows, n_columns, n_components, _ = shape
     values, weights, row_map, (natural,) = problem(n_rows, n_columns, n_components, kind)
     of_numpy = expected(values, weights, row_map, natural, kind)
-    logits = np.full((n_components, n_rows), np.nan)
-    compiled.write_rows(values, None, row_map, natural, kind, RowResults(logits=logits))
-    results = RowResults(None, *(np.empty(shape) for shape in ((n_rows, n_components), n_rows, n_rows)))
-    results.labels = np.full(n_rows, -1)
-    sums = compiled.write_rows(values, weights, row_map, natural, kind, results)
+    rows = values, weights, row_map, natural, kind
+    logits, responsibilities, labels, densities, sums = (
+        compiled.row_answers(*rows, each) for each in ANSWERS
+    )
     # A logit is a sum of some tens of terms of size one: so is its error of rounding units.
     np.testing.assert_allclose(logits, of_numpy.logits, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(results.density, of_numpy.density, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(results.responsibilities.T, of_numpy.responsibilities, rtol=1e-12)
+    np.testing.assert_allclose(densities, of_numpy.density, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(responsibilities.T, of_numpy.responsibilities, rtol=1e-12)
     # Where two are equal to rounding, either is right.
-    chosen = np.take_along_axis(of_numpy.responsibilities, results.labels[None], axis=0)[0]
+    chosen = np.take_along_axis(of_numpy.responsibilities, labels[None], axis=0)[0]
     np.testing.assert_allclose(chosen, of_numpy.responsibilities.max(axis=0), rtol=1e-12)
     scale = n_rows + np.abs(of_numpy.density).sum()
     assert_within(sums, of_numpy.sums, scale)
-    # Sums alone, without any result of each row, are the same.
-    np.testing.assert_array_equal(
-        compiled.write_rows(values, weights, row_map, natural, kind, RowResults()), sums
-    )
 
 
 @pytest.mark.usefixtures("extension")
@@ -169,13 +165,13 @@ def test_exponentials_and_logarithms_have_all_digits():
     # Two components, of logits 0 and z: the odds are exp(z), the density log(1 + exp(z)).
     z = np.concatenate([np.linspace(-99.9, 0, 5001), -np.geomspace(1e-17, 1, 500)])
     natural = np.array([[0.0, 0, 0], [0, 1, 0]])
-    results = RowResults(responsibilities=np.empty((len(z), 2)), density=np.empty(len(z)))
-    compiled.write_rows(z[:, None], None, RowMap.of(np.zeros(1)), natural, SPHERICAL, results)
-    first, second = results.responsibilities.T
+    rows = z[:, None], None, RowMap.of(np.zeros(1)), natural, SPHERICAL
+    first, second = compiled.row_answers(*rows, "probabilities").T
     # A unit of rounding each, 1.1e-16: of two quotients, the reduction of the argument, the polynomial.
     np.testing.assert_allclose(second / first, np.exp(z), rtol=7e-16)
     # One of 1 + exp(z), which counts in full where the logarithm is small; then of the logarithm.
-    np.testing.assert_allclose(results.density, np.log1p(np.exp(z)), rtol=4e-16, atol=1.2e-16)
+    densities = compiled.row_answers(*rows, "densities")
+    np.testing.assert_allclose(densities, np.log1p(np.exp(z)), rtol=4e-16, atol=1.2e-16)
 
 
 @pytest.mark.usefixtures("extension")
@@ -184,9 +180,8 @@ def test_the_logarithm_of_any_number_of_equal_components(n_components):
     # All responsibilities are 1 / n: the log-density is log(n), and log-likelihoods are products of many n.
     natural = np.zeros((n_components, 3))
     values = np.random.default_rng(0).standard_normal((100, 1))
-    results = RowResults(density=np.empty(100))
-    compiled.write_rows(values, None, RowMap.of(np.zeros(1)), natural, SPHERICAL, results)
-    np.testing.assert_allclose(results.density, np.log(n_components), rtol=1e-15)
+    rows = values, None, RowMap.of(np.zeros(1)), natural, SPHERICAL
+    np.testing.assert_allclose(compiled.row_answers(*rows, "densities"), np.log(n_components), rtol=1e-15)
     for weights in (None, np.ones(100)):
         stats, log_likelihood = compiled.e_step(
             values, weights, RowMap.of(np.zeros(1)), natural[None], SPHERICAL
@@ -205,9 +200,8 @@ def test_huge_logits_leave_one_component():
     thirds = np.exp([-1.0, 0, 1]) / np.exp([-1.0, 0, 1]).sum()
     np.testing.assert_allclose(stats[:, 0], np.array([1.0, 0, 1]) + 1 / 3 + thirds, rtol=1e-15, atol=1e-40)
     assert log_likelihood[0] == pytest.approx(2e300, rel=1e-15)
-    results = RowResults(labels=np.empty(4, np.int64))
-    compiled.write_rows(values, None, RowMap.of(np.zeros(1)), natural[0], SPHERICAL, results)
-    assert results.labels.tolist() == [2, 0, 0, 2]
+    labels = compiled.row_answers(values, None, RowMap.of(np.zeros(1)), natural[0], SPHERICAL, "labels")
+    assert labels.tolist() == [2, 0, 0, 2]
 
 
 @pytest.mark.usefixtures("extension")
@@ -281,13 +275,12 @@ def test_the_number_of_threads_changes_no_digit(n_threads):
     values, weights, row_map, natural = problem(5000, 6)
 
     def results(n_threads):
-        by_row = RowResults(None, np.empty((5000, 3)), np.empty(5000, np.int64), np.empty(5000))
+        rows = values, weights, row_map, natural[0], FULL
         return [
             *compiled.e_step(values, weights, row_map, natural, FULL, n_threads),
             *compiled.e_step(values, None, row_map, natural, FULL, n_threads),
             compiled.stats_under(values, weights, row_map, None, FULL, n_threads),
-            compiled.write_rows(values, weights, row_map, natural[0], FULL, by_row, n_threads),
-            *(by_row.responsibilities, by_row.labels, by_row.density),
+            *(compiled.row_answers(*rows, each, n_threads) for each in ANSWERS),
             *compiled.third_sums(values, weights, row_map, n_threads),
         ]
 

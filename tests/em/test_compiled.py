@@ -10,8 +10,9 @@ from threadpoolctl import threadpool_limits
 
 import apolar
 from apolar._core import compiled
+from apolar._core.namespaces import Scratch
 from apolar._core.threads import default_threads
-from apolar.data import Scratch, open_rows
+from apolar.data import open_rows
 from apolar.em.blocks import CompiledBlock, StatsBlock, write_row_stats
 from apolar.em.problem import Problem
 from apolar.mixture.families import FAMILIES

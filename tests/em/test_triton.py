@@ -6,7 +6,8 @@ On a machine without a GPU, Triton's interpreter runs them.
 import numpy as np
 import pytest
 
-from apolar.data import Chunk, Scratch, open_rows
+from apolar._core.namespaces import Scratch
+from apolar.data import Chunk, open_rows
 from apolar.em import kernel_block
 from apolar.em.blocks import StatsBlock, posteriors, write_row_stats
 from apolar.em.problem import Problem

@@ -87,7 +87,7 @@ def complete_objective(family, stats, parameters, prior):
 @pytest.mark.parametrize(("name", "prior", "n_features"), CASES)
 def test_steps_and_coordinates(name, prior, n_features):
     family, before, stats = example(name, n_features)
-    assert family.has_kernel(n_features)
+    assert family.has_compiled_m_step(n_features)
     one, of_one = stats[0], PRIORS[prior](family, stats[0])
     prior = PRIORS[prior](family, stats)
     near = family.m_step(before, prior)
@@ -187,7 +187,7 @@ def test_the_nearest_covariances_of_a_family(name):
 
 def test_what_is_not_positive_definite_not_finite_or_not_known_is_left_to_numpy():
     full = FAMILIES["full"]
-    assert not replace(FAMILIES["VEE"], name="other", code="its own").has_kernel(3)
+    assert not replace(FAMILIES["VEE"], name="other", code="its own").has_compiled_m_step(3)
     assert compiled.take_step("inverses", (np.diag([1.0, -1.0])[None],), ((1, 2, 2), (1,)), 2) is None
     assert_both(lambda: full.floored(np.diag([1.0, -1.0, 1.0])[None]))
     for name in FAMILY_NAMES:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.cluster.hierarchy import linkage
 
 from apolar._core import compiled
-from apolar.search.hierarchical import MAX_ROWS, TREE_FAMILIES, merge_tree
+from apolar.search.hierarchical import MAX_TREE_ROWS, TREE_FAMILIES, merge_tree
 from references import FOLDER, table
 
 CASES = ["iris_VII", "iris_EII", "diabetes_VII", "ex1_seed1_VII"]
@@ -219,7 +219,7 @@ def test_the_transform_of_the_paper():
 
 def test_too_many_rows_and_unknown_names_are_refused():
     with pytest.raises(ValueError, match="subsample"):
-        merge_tree(np.zeros((MAX_ROWS + 1, 1)))
+        merge_tree(np.zeros((MAX_TREE_ROWS + 1, 1)))
     with pytest.raises(ValueError, match="criterion must be one of"):
         merge_tree(np.zeros((3, 1)), "VVV")
     with pytest.raises(ValueError, match="transform must be one of"):

@@ -13,11 +13,6 @@ Array = NDArray[Any]
 IndexArray = NDArray[np.intp]
 
 
-def working_dtype(*arrays: Array) -> np.dtype[Any]:
-    """Return complex128 if any of the arrays is complex, float64 otherwise."""
-    return np.dtype(np.complex128 if any(map(np.iscomplexobj, arrays)) else np.float64)
-
-
 def as_plain(array: Array) -> Array | float:
     """Return an array without axes as a float, and others as they are."""
     return array if array.ndim else float(array)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from apolar._core.arrays import Array, working_dtype
+from apolar._core.arrays import Array
 
 # The names that arguments take, as types: editors complete them. Arguments are of these types or str, as a
 # name in a variable is a str to a checker of types. They are checked against the tables of families, starts,
@@ -79,7 +79,7 @@ def numeric_array(value: Any, name: str) -> Array:
     if array.dtype.kind not in "buifc":
         raise TypeError(f"{name} must hold numbers, not {array.dtype}.")
     with np.errstate(over="ignore"):  # a long double may overflow to infinity, which is refused below
-        array = array.astype(working_dtype(array))
+        array = array.astype(np.complex128 if np.iscomplexobj(array) else np.float64)
     if not np.all(np.isfinite(array)):
         raise ValueError(f"{name} contains NaN or infinity: remove or replace those entries.")
     return array

@@ -15,7 +15,6 @@ import itertools
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -194,57 +193,47 @@ def stats_under(
     return stats
 
 
-@dataclass(eq=False)
-class RowResults:
-    """What is asked for of each row of one mixture: arrays that are written, or None.
-
-    Attributes
-    ----------
-    logits : ndarray, shape (n_components, n_rows), or None
-        Asked for alone.
-    responsibilities : ndarray, shape (n_rows, n_components), or None
-    labels : ndarray of int64, shape (n_rows,), or None
-    density : ndarray, shape (n_rows,), or None
-    """
-
-    logits: Array | None = None
-    responsibilities: Array | None = None
-    labels: Array | None = None
-    density: Array | None = None
-
-
-def write_rows(
+def row_answers(
     values: Array,
     weights: Array | None,
     row_map: RowMap,
     natural: Array,
     kind: int,
-    results: RowResults,
+    what: str,
     n_threads: int = 1,
     *,
-    is_linear: bool = False,
     tails: Array | None = None,
 ) -> Array:
-    """Write results for each row under one mixture.
+    """Return what one mixture says about each row.
 
     Parameters
     ----------
-    values, weights, row_map, kind, n_threads, is_linear, tails
+    values, weights, row_map, kind, n_threads, tails
         As for `e_step`.
     natural : ndarray, shape (n_components, n_stats)
-    results : RowResults
+    what : {"logits", "probabilities", "labels", "densities", "sums"}
 
     Returns
     -------
-    sums : ndarray, shape (3,)
-        Of log-densities, of logarithms of the largest responsibilities, and of weights.
+    answer : ndarray
+        Logits, shape (n_components, n_rows); responsibilities, shape (n_rows, n_components); labels, of
+        int64, or log-densities, shape (n_rows,); or the sums of log-densities, of logarithms of the largest
+        responsibilities, and of weights.
     """
-    of_mixture = (np.ascontiguousarray(natural), kind, is_linear, tails)
-    of_rows = (results.logits, results.responsibilities, results.labels, results.density)
+    n_rows, n_components = len(values), len(natural)
+    shapes = {
+        "logits": (n_components, n_rows),
+        "probabilities": (n_rows, n_components),
+        "labels": (n_rows,),
+        "densities": (n_rows,),
+    }
+    dtype = np.int64 if what == "labels" else np.float64
+    of_rows = tuple(np.empty(shape, dtype) if name == what else None for name, shape in shapes.items())
+    of_mixture = (np.ascontiguousarray(natural), kind, False, tails)
     (sums,) = _sums_of_parts(
         "rows", (values, weights, *row_map, *of_mixture), [(3,)], n_threads, of_rows, natural.size
     )
-    return sums
+    return next((array for array in of_rows if array is not None), sums)
 
 
 def third_sums(
@@ -408,7 +397,7 @@ def merge_costs(
     return sums
 
 
-def added_gains(
+def component_gains(
     rows: tuple[Array, Array], natural: Array, density: Array, *numbers: float
 ) -> tuple[Array, Array]:
     """Return the mean log-likelihood that each of some components gains if it is added, and its weight.
@@ -427,7 +416,7 @@ def added_gains(
     return gains, weights
 
 
-def merge_tree(X: Array, sizes: Array | None, spread: float) -> tuple[IndexArray, Array]:
+def tree_merges(X: Array, sizes: Array | None, spread: float) -> tuple[IndexArray, Array]:
     """Return the merges of a hierarchical clustering, and their costs: see `apolar.search.hierarchical`."""
     merges, costs = np.empty((len(X) - 1, 2), np.int64), np.empty(len(X) - 1)
     kernels.merge_tree(contiguous(X), contiguous(sizes), merges, costs, X.shape[1], spread)

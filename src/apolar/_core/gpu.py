@@ -15,7 +15,7 @@ from apolar._core.arrays import Array
 from apolar._core.namespaces import namespace
 
 # The most rows per launch: their number fits into 32 bits.
-MAX_ROWS = 2**28
+MAX_LAUNCH_ROWS = 2**28
 # The least sizes of the sides of a matrix product that a kernel computes.
 MIN_INNER = 16
 MIN_OUTER = 8

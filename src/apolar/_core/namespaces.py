@@ -74,6 +74,11 @@ def to_numpy(array: Any) -> Array:
         return np.asarray(array)
 
 
+def to_host(value: Any) -> Any:
+    """Return an array of another library as one of NumPy, and other values as they are."""
+    return to_numpy(value) if is_device_array(value) else value
+
+
 def to_device_of(values: Any, array: Any) -> Any:
     """Return values of the host on the device of an array: in double precision, or as 64-bit integers."""
     if isinstance(array, np.ndarray) or sparse.issparse(array):

@@ -1,6 +1,5 @@
 """Rows of data, wherever they are stored: opened, read in chunks, and summed over."""
 
-from apolar._core.namespaces import Scratch, thread_scratch
 from apolar.data.chunks import Chunk, on_checked
 from apolar.data.rows import CHUNK_SIZE, ArrayRows, Rows, fetch_rows
 from apolar.data.sources import open_rows
@@ -10,9 +9,7 @@ __all__ = [
     "ArrayRows",
     "Chunk",
     "Rows",
-    "Scratch",
     "fetch_rows",
     "on_checked",
     "open_rows",
-    "thread_scratch",
 ]

@@ -24,9 +24,9 @@ from apolar.data.rows import (
     Rows,
     RowsPerChunk,
     add_up,
-    stored_rows,
+    values_and_weights,
 )
-from apolar.data.sources import check_columns, source_kind
+from apolar.data.sources import check_same_columns, source_kind
 from apolar.exceptions import RowError
 
 # The number of sums that one task adds up, and of partitions per thread that are too few to be merged.
@@ -143,7 +143,7 @@ class DaskRows(Rows):
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks and their weights; the partitions are fetched one at a time."""
-        return self.results(stored_rows, 1, size, adds=False)
+        return self.results(values_and_weights, 1, size, adds=False)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the rows at ascending positions among those with weight, and their weights or None."""
@@ -369,7 +369,7 @@ def call_on_partition(
     part, weights = part if isinstance(part, tuple) else (part, None)
     try:
         rows = source_kind(part).open(part)
-        check_columns(rows, n_features, names, f"Partition {index}")
+        check_same_columns(rows, n_features, names, f"Partition {index}")
         if not isinstance(rows, ArrayRows) or rows.device_template is not None:
             library = type(part).__module__.partition(".")[0]
             raise TypeError(

@@ -18,6 +18,7 @@ from apolar._core.namespaces import (
     is_device_array,
     namespace,
     to_device_of,
+    to_host,
     to_numpy,
 )
 from apolar._core.threads import map_in_threads
@@ -43,6 +44,7 @@ MAX_DEVICE_CHUNK_SIZE = 2**28
 DENSE_COLUMNS = 256
 # A systematic sample of rows that are not in memory is stored if it has at most this many values.
 MAX_SAMPLE_VALUES = 2**25
+NO_ROWS = "X has no rows, or the weights of the rows are all zero."
 
 RowsPerChunk = int | Callable[["Rows"], int] | None
 """The number of rows of a chunk, or a function of rows that returns it; by default `Rows.chunk_rows`."""
@@ -163,7 +165,10 @@ class Rows(ABC):
         sums : list
             On the host.
         """
-        return add_up(self.map(function, n_threads, chunk_rows, adds=True)) or []
+        sums = add_up(self.results(function, n_threads, self.size_of_chunks(chunk_rows), adds=True))
+        if sums is None:
+            raise ValueError(NO_ROWS)
+        return sums
 
     def first(self, function: RowFunction) -> Any:
         """Return a function of the first chunk that has one, which is small on a device as well.
@@ -173,27 +178,19 @@ class Rows(ABC):
         return next(self.map(function, chunk_rows=max(1, CHUNK_SIZE // self.n_features)))
 
     def map(
-        self,
-        function: RowFunction,
-        n_threads: int = 1,
-        chunk_rows: RowsPerChunk = None,
-        *,
-        adds: bool = False,
+        self, function: RowFunction, n_threads: int = 1, chunk_rows: RowsPerChunk = None
     ) -> Iterator[Any]:
         """Yield what a function returns for each chunk that it has something of, in order.
 
-        Parameters are those of `reduce`. If the caller `adds` what it gets, it may come in sums. A
-        ValueError is raised if there is nothing.
+        Parameters are those of `reduce`. A ValueError is raised if there is nothing.
         """
-        # A device runs in parallel by itself.
-        n_threads = 1 if self.device_template is not None else n_threads
         is_empty = True
-        for result in self.results(function, n_threads, self.size_of_chunks(chunk_rows), adds=adds):
+        for result in self.results(function, n_threads, self.size_of_chunks(chunk_rows), adds=False):
             if result is not None:
                 is_empty = False
                 yield result
         if is_empty:
-            raise ValueError("X has no rows, or the weights of the rows are all zero.")
+            raise ValueError(NO_ROWS)
 
     def size_of_chunks(self, chunk_rows: RowsPerChunk) -> Any:
         """Return the number of rows of a chunk; for distributed rows, the function that says it."""
@@ -207,8 +204,9 @@ class Rows(ABC):
         Rows in other places than here may yield sums of several chunks, if the caller `adds` what it gets.
         """
         del adds
-        # A single chunk needs no threads.
-        n_threads = 1 if 0 < (self.n_rows or 0) <= size else n_threads
+        # A single chunk needs no threads, and a device runs in parallel by itself.
+        is_alone = self.device_template is not None or 0 < (self.n_rows or 0) <= size
+        n_threads = 1 if is_alone else n_threads
 
         def chunks() -> Iterator[tuple[Chunk]]:
             first_row = self.first_row
@@ -259,6 +257,12 @@ class Rows(ABC):
         rows = TransformedRows(self, _to_host)
         rows.device_template, rows.returns_to_host = None, False
         return rows
+
+    def send_back(self, answers: Any) -> Any:
+        """Return answers for rows as an array of the library of the rows, where these came from."""
+        if self.device_template is None or self.returns_to_host:
+            return to_host(answers)
+        return to_device_of(answers, self.device_template)
 
     def map_lazily(self, function: Callable[[Any], Any], n_columns: int | None, dtype: Any) -> Any:
         """Return a function of the chunk of each partition of distributed rows as one lazy Dask array."""
@@ -365,7 +369,7 @@ class TransformedRows(DerivedRows):
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield transformed chunks and their weights or None."""
-        return self.results(stored_rows, 1, size, adds=False)
+        return self.results(values_and_weights, 1, size, adds=False)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the transformed rows at some positions, and their weights or None."""
@@ -447,8 +451,7 @@ class WeightedRows(DerivedRows):
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the rows at some positions among those with weight, and their weights."""
-        positions = to_numpy(positions) if is_device_array(positions) else positions
-        source_positions = self._positions[positions]
+        source_positions = self._positions[to_host(positions)]
         return self.source.take(source_positions)[0], take_rows(self.weights, source_positions)
 
 
@@ -525,11 +528,10 @@ def _small_on_host(values: Any, weights: Any) -> tuple[Any, Array | None]:
 def _to_host(values: Any, weights: Any) -> tuple[Any, Any]:
     """Return a chunk and its weights on the host."""
     # Rows that are sent to a device are taken from the host.
-    values = to_numpy(values) if is_device_array(values) else values
-    return values, to_numpy(weights) if is_device_array(weights) else weights
+    return to_host(values), to_host(weights)
 
 
-def stored_rows(chunk: Chunk) -> tuple[Any, Any]:
+def values_and_weights(chunk: Chunk) -> tuple[Any, Any]:
     """Return the rows of a chunk, and their weights or None."""
     return chunk.values, chunk.weights
 
@@ -550,4 +552,4 @@ def add_up(terms: Iterable[Iterable[Any] | None]) -> list[Any] | None:
     for term in terms:
         if term is not None:
             sums = list(term) if sums is None else [old + new for old, new in zip(sums, term, strict=True)]
-    return None if sums is None else [to_numpy(value) if is_device_array(value) else value for value in sums]
+    return None if sums is None else [to_host(value) for value in sums]

@@ -355,7 +355,7 @@ class ChunkRows(Rows):
     def _check_chunk(self, index: int, rows: Rows) -> None:
         """Raise an error for a chunk whose kind or columns differ from those of the first."""
         first = self._first
-        check_columns(rows, first.n_features, first.names, f"Chunk {index}")
+        check_same_columns(rows, first.n_features, first.names, f"Chunk {index}")
         if (rows.weights is None) != (first.weights is None):
             raise ValueError("Some chunks have weights and others have none: give all of them weights.")
         is_on_device = rows.device_template is not None
@@ -381,7 +381,7 @@ def _copy(values: Any) -> Any:
     return namespace(values).asarray(values, copy=True)
 
 
-def check_columns(rows: Rows, n_features: int, names: tuple[str, ...] | None, part: str) -> None:
+def check_same_columns(rows: Rows, n_features: int, names: tuple[str, ...] | None, part: str) -> None:
     """Raise ValueError for a part of a table that has other columns than the table."""
     if rows.n_features != n_features:
         raise ValueError(f"{part} of X has {rows.n_features} columns, not {n_features}.")

@@ -13,10 +13,19 @@ import numpy as np
 
 from apolar._core import compiled
 from apolar._core.arrays import Array
-from apolar._core.compiled import RowMap, RowResults
+from apolar._core.compiled import RowMap
 from apolar._core.constants import MIN_LOGIT
-from apolar._core.namespaces import as_float64, is_device_array, namespace, to_device_of, to_numpy, total
-from apolar.data import Scratch, thread_scratch
+from apolar._core.namespaces import (
+    Scratch,
+    as_float64,
+    is_device_array,
+    namespace,
+    thread_scratch,
+    to_device_of,
+    to_host,
+    to_numpy,
+    total,
+)
 from apolar.data.chunks import row_squares
 from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
@@ -28,7 +37,7 @@ if TYPE_CHECKING:
 
 
 # The least precision of a factor, less that of an unknown one, that counts as a signal.
-MIN_SIGNAL = 1e-9
+MIN_FACTOR_SIGNAL = 1e-9
 
 
 class Block(ABC):
@@ -256,18 +265,10 @@ class CompiledBlock(Block):
 
     def posteriors(self, natural: Array, what: str, tails: Tails | None = None) -> Any:
         """Return what one mixture says about each row."""
-        n_rows, n_components = self.n_rows, len(natural)
-        arrays = {
-            "logits": np.empty((n_components, n_rows)) if what == "logits" else None,
-            "responsibilities": np.empty((n_rows, n_components)) if what == "probabilities" else None,
-            "labels": np.empty(n_rows, np.int64) if what == "labels" else None,
-            "density": np.empty(n_rows) if what == "densities" else None,
-        }
         rows = self.values, self.weights if what == "sums" else None, self.row_map
         numbers = None if tails is None else tails.numbers
-        known = RowResults(**arrays), self.n_threads
-        sums = compiled.write_rows(*rows, natural, self.kind, *known, tails=numbers)
-        return next((array for array in arrays.values() if array is not None), tuple(sums.tolist()))
+        answer = compiled.row_answers(*rows, natural, self.kind, what, self.n_threads, tails=numbers)
+        return tuple(answer.tolist()) if what == "sums" else answer
 
 
 class RawBlock(Block):
@@ -307,14 +308,6 @@ class RawBlock(Block):
         return stats
 
 
-def has_kernel(family: Family, n_features: int) -> bool:
-    """Return whether the extension is used, and sums the row statistics of a family."""
-    if family.has_factors:
-        return False
-    n_stats = compiled.n_stats(family.n_axes, n_features)
-    return compiled.kernels is not None and family.n_stats(n_features) == n_stats
-
-
 def dense_block(
     values: Any, weights: Any, family: Family, whitening: Whitening | None = None, n_threads: int = 1
 ) -> Block:
@@ -322,7 +315,7 @@ def dense_block(
 
     By default they are in whitened coordinates.
     """
-    if isinstance(values, np.ndarray) and has_kernel(family, values.shape[1]):
+    if isinstance(values, np.ndarray) and family.has_compiled_sums:
         row_map = None if whitening is None else RowMap.of(whitening.centre, whitening.matrix)
         return CompiledBlock(values, weights, family, row_map, n_threads)
     # Blocks of whitened rows are kept.
@@ -427,7 +420,7 @@ class FactorBlock(StatsBlock):
         # With M = I + G the precision of the factors, and w = M z: w^t (G^-1 - M^-1) w.
         values, axes = np.linalg.eigh(-2 * parts.squares)
         values = np.maximum(values, 1.0)
-        inverse = 1 / np.sqrt(np.maximum(values - 1, MIN_SIGNAL) * values)
+        inverse = 1 / np.sqrt(np.maximum(values - 1, MIN_FACTOR_SIGNAL) * values)
         towards = np.swapaxes(axes, -1, -2) @ np.linalg.inv(roots) * inverse[..., None]
         moved = to_device_of(np.ascontiguousarray(towards), factors) @ factors
         return namespace(moved).sum(moved * moved, axis=1)
@@ -443,7 +436,7 @@ def squares_about(rows: Any, whitening: Whitening) -> Array:
 
 def as_float64_rows(values: Any) -> Array:
     """Return dense rows on the host in double precision."""
-    return np.asarray(to_numpy(values) if is_device_array(values) else values, np.float64)
+    return np.asarray(to_host(values), np.float64)
 
 
 def weights_to_device_of(weights: Any, array: Any) -> Any:

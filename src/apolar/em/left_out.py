@@ -30,7 +30,7 @@ from apolar.mixture.tails import Tails
 __all__ = ["WORKING", "LeftOut", "best_strengths", "left_out"]
 
 # How far sums of weights may be from each other by rounding.
-ROUNDING = 1e-9
+WEIGHT_ROUNDING = 1e-9
 # The strengths that are compared (benchmarks/left_out): numbers of rows, and fractions of the diagonal. The
 # likelihood of rows left out is flat between neighbours; the last number of rows stands for infinity.
 ROWS = (0.0, 0.5, 4.0, 32.0, 256.0, 2048.0, 1e5)
@@ -382,7 +382,7 @@ def best_strengths(
         mixtures = problem.m_step(several, batched.adapted_to(family, several), start)
         added = batched.added_rows(family, near)
         without, seen = left_out(problem, mixtures, added, weight)
-        if row_weights.sum() < (1 - ROUNDING) * weight:
+        if row_weights.sum() < (1 - WEIGHT_ROUNDING) * weight:
             lost = (seen - without) @ row_weights * (weight / row_weights.sum())
             sums = expected(mixtures) + entropy - lost
         else:

@@ -150,9 +150,11 @@ class Problem(RowSamples):
         if covariance is not None:
             error = WhitenedParameters(np.ones(1), np.zeros((1, self.n_features)), covariance[None])
             self._errors = self.family.row_family.moments(error).second[0]
-        self._kept = self._block_to_keep() if kept is None else kept
+        self._kept = self._block_of_all() if kept is None else kept
         if isinstance(self._kept, IncompleteBlock):
             self._kept = self._kept.replace(self.family, self.measurement)
+        if self._kept is not None:
+            self._kept.known = self.known
         squares = None
         if self.is_wide and self.family.is_spherical and rows.in_memory:
             # Squared lengths are stored: they take only 8 bytes per row.
@@ -161,23 +163,12 @@ class Problem(RowSamples):
         known = self.measurement, self.is_incomplete, self.has_noise
         self._blocks = RowBlocks(self.family, whitening, *known, self.threads, squares)
 
-    def _block_to_keep(self) -> Block | None:
-        """Return all rows as one block, if it is small; with missing values, if the rows are in memory.
-
-        Also if something is known of them.
-        """
-        block = self._block_of_all()
-        if block is not None:
-            block.known = self.known
-        return block
-
     def _block_of_all(self) -> Block | None:
+        """Return all rows as one block to keep, if it is small, or something is known of them.
+
+        With missing values, if the rows are in memory.
+        """
         rows, family, whitening = self.rows, self.family, self.whitening
-        if self.known is not None and not self.is_incomplete:
-            values, weights = rows.take(slice(None))
-            whitened = np.empty((self.n_features, self.n_rows))
-            whitening.write(values, whitened)
-            return dense_block(whitened.T, weights, family, n_threads=self.threads)
         if self.is_incomplete and family.has_factors:
             raise ValueError(FACTORS_AND_MISSING)
         if self.is_incomplete:
@@ -187,14 +178,13 @@ class Problem(RowSamples):
             known = family, whitening, self.measurement, self.threads
             return incomplete_block(as_float64_rows(values), weights, *known)
         # The extension computes the statistics of rows faster than it would read them.
-        if not is_compiled(rows, family) or rows.is_distributed or not rows.can_take or rows.n_rows is None:
-            return None
-        if rows.n_rows * self.n_features > KEPT_NUMBERS:
+        is_kept = is_compiled(rows, family) and rows.can_take and not rows.is_distributed
+        if self.known is None and not (is_kept and (rows.n_rows or np.inf) * self.n_features <= KEPT_NUMBERS):
             return None
         values, weights = rows.take(slice(None))
         whitened = np.empty((self.n_features, values.shape[0]))
         whitening.write(values, whitened)
-        return CompiledBlock(whitened.T, weights, family, n_threads=self.threads)
+        return dense_block(whitened.T, weights, family, n_threads=self.threads)
 
     @property
     def n_stats(self) -> int:
@@ -250,7 +240,7 @@ class Problem(RowSamples):
         """Return the prior for rows with these measurement errors: it adds those of rounding, if any."""
         if prior is None or not self.is_rounded:
             return prior
-        return prior.with_noise(self.error_covariance(self.measurement))
+        return prior.with_errors(self.error_covariance(self.measurement))
 
     def is_narrower(self, parameters: WhitenedParameters, variances: Array) -> bool:
         """Return whether a component varies less, in some direction, than errors of these variances."""
@@ -270,9 +260,13 @@ class Problem(RowSamples):
         return append_noise(natural, parameters.weights, self.noise, self.whitening.log_det)
 
     def m_step(
-        self, stats: SufficientStats, prior: Prior | None, near: WhitenedParameters | None = None
+        self,
+        stats: SufficientStats,
+        prior: Prior | None,
+        near: WhitenedParameters | None = None,
+        weight: float | None = None,
     ) -> WhitenedParameters:
-        """Return the M-step of the family; with noise, the weights are shares of all rows."""
+        """Return the M-step of the family; with noise, the weights are shares of all rows, of that weight."""
         held = None if self.known is None else self.known.held
         if held is None or not held.is_any:
             parameters = self.family.m_step(stats, prior, near)
@@ -281,9 +275,8 @@ class Problem(RowSamples):
             parameters = held.put_into(self.family.m_step(stats, prior, near, means))
         if not self.has_noise:
             return parameters
-        return replace(
-            parameters, weights=parameters.weights * (stats.counts.sum(axis=-1, keepdims=True) / self.weight)
-        )
+        share = stats.counts.sum(axis=-1, keepdims=True) / (self.weight if weight is None else weight)
+        return replace(parameters, weights=parameters.weights * share)
 
     def coordinates(self, parameters: WhitenedParameters) -> LocalCoordinates:
         """Return local coordinates around one mixture."""
@@ -340,16 +333,11 @@ class Problem(RowSamples):
         known = self._with_errors(np.ascontiguousarray(stats[..., : self.n_stats]))
         if tails is None:
             return known, log_likelihood
-        return self._with_rows_at_means(known, stats[..., self.n_stats :], parameters.means), log_likelihood
-
-    def _with_rows_at_means(self, stats: SufficientStats, of_tails: Array, means: Array) -> SufficientStats:
-        """Return statistics as those of Gaussian components, from those with long tails.
-
-        Rows count by their factors there. What their number lacks is made up by rows at the mean: so M-steps
-        and gradients at the mixture are those of the likelihood.
-        """
-        at_means = self.family.at_means(means, of_tails[..., 0] - stats.counts)
-        return SufficientStats(stats.array + at_means, self.n_features, of_tails[..., 1])
+        # With long tails rows count by their factors. What their number lacks is made up by rows at the mean:
+        # so M-steps and gradients at the mixture are those of the likelihood.
+        counts, slopes = np.moveaxis(stats[..., self.n_stats :], -1, 0)
+        at_means = self.family.at_means(parameters.means, counts - known.counts)
+        return SufficientStats(known.array + at_means, self.n_features, slopes), log_likelihood
 
     def nearest_stats(self, means: Array) -> SufficientStats:
         """Return the sufficient statistics of the rows nearest to each mean, in whitened coordinates."""

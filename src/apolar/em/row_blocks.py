@@ -11,8 +11,8 @@ from scipy import sparse
 
 from apolar._core import gpu
 from apolar._core.arrays import Array
-from apolar._core.namespaces import is_device_array
-from apolar.data import CHUNK_SIZE, Chunk, Rows, thread_scratch
+from apolar._core.namespaces import is_device_array, thread_scratch
+from apolar.data import CHUNK_SIZE, Chunk, Rows
 from apolar.data.chunks import check_weights
 from apolar.data.rows import DENSE_COLUMNS
 from apolar.em import kernel_block
@@ -22,7 +22,6 @@ from apolar.em.blocks import (
     StatsBlock,
     as_float64_rows,
     dense_block,
-    has_kernel,
     weights_to_device_of,
     write_row_stats,
 )
@@ -118,7 +117,7 @@ class RowBlocks:
             and self._is_fused(template, rows.n_features)
             and gpu.reads_dtype_of(template)
         ):
-            return gpu.MAX_ROWS
+            return gpu.MAX_LAUNCH_ROWS
         if not (self.is_written or self.is_incomplete) and is_compiled(rows, self.family):
             if self.is_checked and rows.is_one_array:
                 return rows.n_rows or 1
@@ -179,4 +178,4 @@ class RowBlocks:
 def is_compiled(rows: Rows, family: Family) -> bool:
     """Return whether the extension sums these rows: dense ones of the host, for a family that it knows."""
     is_dense = rows.device_template is None and not rows.is_sparse
-    return is_dense and has_kernel(family, rows.n_features)
+    return is_dense and family.has_compiled_sums

@@ -21,7 +21,7 @@ from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths, log_evidence
 
-__all__ = ["Callback", "EMRun", "Stop", "evidence_of", "has_kernel", "run"]
+__all__ = ["Callback", "EMRun", "Stop", "evidence_of", "has_compiled_run", "run"]
 
 
 Callback = Callable[[Fit], bool]
@@ -97,7 +97,7 @@ def run(
         return _short_runs(problem, starts, prior, stop.steps)
     if stop.steps < 1:
         raise ValueError(f"steps must be at least 1; got {stop.steps}.")
-    if has_kernel(problem):
+    if has_compiled_run(problem):
         return _compiled_runs(problem, starts, prior, stop.steps, stop.relative, n_threads)
     with np.errstate(all="ignore"):
         return [_plain_run(problem, start, prior, stop.steps, stop.relative) for start in starts]
@@ -199,10 +199,14 @@ def _is_at_floor(
     return not all(one.is_finite and family.smallest_variance(one.covariances) > least for one in estimates)
 
 
-def has_kernel(problem: Problem) -> bool:
+def has_compiled_run(problem: Problem) -> bool:
     """Return whether the extension runs EM on these rows: stored for it, without noise or long tails."""
     family = problem.family
-    if not family.has_kernel(problem.n_features) or family.dof is not None or problem.kept_columns is None:
+    if (
+        not family.has_compiled_m_step(problem.n_features)
+        or family.dof is not None
+        or problem.kept_columns is None
+    ):
         return False
     is_plain = not (problem.is_incomplete or problem.has_noise or np.any(problem.measurement))
     return is_plain and problem.known is None

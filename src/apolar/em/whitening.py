@@ -15,7 +15,7 @@ from apolar.data import ArrayRows, Rows
 from apolar.mixture.families import Family
 from apolar.mixture.low_rank import rescale
 from apolar.mixture.parameters import MixtureParameters, NoiseBox, Parameters, WhitenedParameters
-from apolar.moments.covariance import ROUNDING, RowMoments, is_constant, row_moments
+from apolar.moments.covariance import COLUMN_ROUNDING, RowMoments, is_constant, row_moments
 
 # The largest distance of a row from the centre, in deviations of the columns.
 MAX_DISTANCE = 1e140
@@ -273,7 +273,7 @@ def column_units(variances: Array, mean: Array) -> Array:
     else:
         unit = CONSTANT_UNIT * max(float(np.abs(mean).max()), 1.0)
     # The unit must be large compared with the rounding errors of the column.
-    return np.where(constant, np.maximum(unit, 1e3 * ROUNDING * np.abs(mean)), deviations)
+    return np.where(constant, np.maximum(unit, 1e3 * COLUMN_ROUNDING * np.abs(mean)), deviations)
 
 
 # --- rows that are far from all others ---------------------------------------------

@@ -29,7 +29,7 @@ from apolar.exceptions import ApolarWarning, DisagreementWarning, SkippedStartWa
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import NoiseBox
 from apolar.mixture.prior import Prior
-from apolar.search.given import has_given_parameters, requested_candidates
+from apolar.search.given import has_given_order, requested_candidates
 from apolar.search.search import Candidates, best_fit
 
 try:  # scikit-learn 1.9 or later
@@ -125,10 +125,9 @@ def fit_rows(
         problem = problem.replace(known=known)
     # A fit that resumes from its checkpoint orders its components as the first one would have; other warm
     # starts keep the order of the mixture that they start from.
-    is_stored, init_params = last is not None, estimator.init_params
-    is_given = has_given_parameters(estimator) or not (isinstance(init_params, str) or callable(init_params))
-    is_given = is_given or (known is not None and known.names_components)
-    keeps_order = is_given or not is_stored or is_path(estimator.warm_start)
+    is_stored = last is not None
+    is_resumed = is_stored and not is_path(estimator.warm_start)
+    keeps_order = not is_resumed or has_given_order(estimator, problem)
     if not is_stored and estimator.warm_start:
         last = _last_state(estimator, rows.n_features)
 
@@ -136,8 +135,7 @@ def fit_rows(
 
     def start(problem: Problem, prior: Prior | None) -> Candidates:
         if last is None:
-            requested = requested_candidates(estimator, problem, X, prior, has_weight, progress.report_search)
-            return replace(requested, keeps_order=requested.keeps_order or is_given)
+            return requested_candidates(estimator, problem, X, prior, has_weight, progress.report_search)
         warm = warm_start_of(last, problem, is_same=not is_stored)
         return Candidates(lambda _: [warm], keeps_order=keeps_order)
 
@@ -154,7 +152,8 @@ def fit_rows(
     is_short = fit.status is FitStatus.MAX_ITER and estimator.max_iter > 0
     if is_short or fit.status is FitStatus.INTERRUPTED:
         warn_user(fit.status.value, NotConvergedWarning)
-    skipped = fit.skipped if isinstance(init_params, str) and init_params == "moments" else ()
+    is_by_moments = isinstance(estimator.init_params, str) and estimator.init_params == "moments"
+    skipped = fit.skipped if is_by_moments else ()
     for warning in (*map(SkippedStartWarning, skipped), *fit.warnings):
         warn_user(warning)
     if not estimator.noise:
@@ -312,16 +311,14 @@ class Search:
         """
         # To check that EM ended at a maximum, to compare partitions, and for the resolution of the columns.
         sample = self.problem.subsample(SETTINGS.sample_rows, np.random.default_rng(0))
-        if not allows_rounding(self.estimator):
-            return self._solve(sample)
-        plain = None if is_continued else self._solve(sample)
-        if plain is not None and plain.fit.status.is_stopped:
-            return plain
-        variances = sample.rounding_variances()
-        if not np.any(variances):
-            return plain or self._solve(sample)
-        if plain is not None and not self.problem.is_narrower(plain.fit.parameters, variances):
-            return plain
+        variances = np.zeros(self.problem.n_features)
+        if allows_rounding(self.estimator):
+            variances = sample.rounding_variances()
+        if not (is_continued and np.any(variances)):
+            plain = self._solve(sample)
+            is_flat = self.problem.is_narrower(plain.fit.parameters, variances)
+            if plain.fit.status.is_stopped or not is_flat:
+                return plain
         rounded = self._solve(sample, variances)
         if rounded.fit.status is not FitStatus.CONVERGED:
             return rounded

@@ -23,7 +23,8 @@ from apolar.em.result import Fit, FitStatus, SearchCost
 from apolar.em.row_blocks import RowBlocks
 from apolar.em.run import evidence_of
 from apolar.em.whitening import Whitening, mixture_around
-from apolar.mixture.families import Family, family
+from apolar.estimator.inputs import family_of
+from apolar.mixture.families import Family
 from apolar.mixture.low_rank import split
 from apolar.mixture.parameters import (
     N_NOISE_PARAMETERS,
@@ -114,8 +115,7 @@ class FittedState:
         """
         check_is_fitted(estimator, "weights_")
         known = vars(estimator)
-        kind = family(estimator.covariance_type, estimator.dof, estimator.n_factors)
-        kind = kind.of_stored(np.shape(known["covariances_"]))
+        kind = family_of(estimator).of_stored(np.shape(known["covariances_"]))
         noise, kept = known.get("noise_box_"), known.get("_state")
         if kept is not None and kept.family == kind and kept._is_shown_in(known):
             return kept
@@ -334,8 +334,8 @@ class FittedState:
             else:
                 answer = left_out.densities(block)[0][0, :]
             answer = answer + blocks.whitening.log_det if what == "densities" else answer
-            answer = to_numpy(answer) if rows.returns_to_host or keep is not None else answer
-            return answer if keep is None else keep(answer)
+            # Those for rows with missing values are on the host.
+            return rows.send_back(answer) if keep is None else keep(to_numpy(answer))
 
         with one_blas_thread():
             chunk = self._only_chunk(rows)
@@ -344,10 +344,6 @@ class FittedState:
                 parts = [answers(block)]
             else:
                 parts = list(blocks.map(rows, answers, n_threads or default_threads()))
-        if rows.device_template is not None and not rows.returns_to_host:
-            # Those for rows with missing values are on the host.
-            xp, device = namespace(rows.device_template), rows.device_template.device
-            parts = [xp.asarray(p, device=device) if isinstance(p, np.ndarray) else p for p in parts]
         values = parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
         if self.parameters.noise is None or what == "densities":
             return values

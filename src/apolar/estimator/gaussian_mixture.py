@@ -25,7 +25,6 @@ from apolar.estimator.fit import CallbackSupportMixin, fit_rows, with_callbacks
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import (
     check_parameters,
-    family_of,
     float_type,
     open_input,
     weighted_rows,
@@ -44,7 +43,6 @@ from apolar.estimator.standard_errors import Bootstrap, StandardErrors, bootstra
 from apolar.estimator.stream import update_from_batch
 from apolar.estimator.summary import Summary, summary_of
 from apolar.mixture.directions import Directions
-from apolar.mixture.parameters import N_NOISE_PARAMETERS
 from apolar.mixture.prior import Prior
 from apolar.mixture.recovered import sample
 from apolar.scores import FitSummary
@@ -259,6 +257,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     dof: Any = None
     """The degrees of freedom of the components: those of Gaussian ones are not limited."""
     _state_type: ClassVar[type[FittedState]] = FittedState
+    _fit_rows: ClassVar[Any] = fit_rows
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -337,10 +336,6 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             self.__dict__.update(before)
             raise
         return self
-
-    def _fit_rows(self, *rows: Any, **known: Any) -> None:
-        """Fit checked rows, and set the attributes."""
-        fit_rows(self, *rows, **known)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
         """Update the mixture from a batch of a stream, in bounded memory.
@@ -491,10 +486,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
         A noise component counts as two, its weight and its volume, as in mclust.
         """
-        check_is_fitted(self)
-        kind = family_of(self).of_stored(np.shape(self.covariances_))
-        n_parameters = kind.n_parameters(*self.means_.shape)
-        return n_parameters + (0 if vars(self).get("noise_box_") is None else N_NOISE_PARAMETERS)
+        return FittedState.of(self).n_parameters
 
     def _n_parameters(self) -> int:
         """Return `n_parameters_`, under the private name that users of scikit-learn's class rely on."""

@@ -18,7 +18,7 @@ HELD = ("weights", "means", "covariances")
 
 
 def known_of(
-    problem: Problem, n_components: int, row_mask: Array | None, *, y: Any, groups: Any, fixed: Any
+    problem: Problem, n_components: int, has_weight: Array | None, *, y: Any, groups: Any, fixed: Any
 ) -> Known | None:
     """Return what is known of rows and parameters; None if nothing is.
 
@@ -26,7 +26,7 @@ def known_of(
     ----------
     problem : Problem
     n_components : int
-    row_mask : ndarray of bool or None
+    has_weight : ndarray of bool or None
         Which of the user's rows are in the problem, if not all are.
     y, groups, fixed : object
         See `GaussianMixture.fit`.
@@ -40,14 +40,14 @@ def known_of(
             "y with unknown rows, groups and fixed are for dense rows in memory: pass X as a NumPy array or "
             "a dataframe, or leave them out."
         )
-    n_rows = problem.n_rows if row_mask is None else len(row_mask)
+    n_rows = problem.n_rows if has_weight is None else len(has_weight)
     labels = np.full(n_rows, UNKNOWN) if labels is None else labels
     in_groups = np.full(n_rows, UNKNOWN) if groups is None else _groups_of(groups)
     for name, array in (("y", labels), ("groups", in_groups)):
         if len(array) != n_rows:
             raise ValueError(f"{name} must have one entry for each of the {n_rows} rows; got {len(array)}.")
     known = Known(_spread(labels, in_groups), in_groups, _held(problem, n_components, fixed))
-    return known if row_mask is None else known.taken(np.flatnonzero(row_mask))
+    return known if has_weight is None else known.taken(np.flatnonzero(has_weight))
 
 
 def unknown_rows(y: Any) -> Array | None:

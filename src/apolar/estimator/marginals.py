@@ -12,7 +12,6 @@ from scipy.stats import chi2, f, norm, t
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_fraction, check_integer, numeric_array, random_generator
-from apolar._core.namespaces import to_device_of
 from apolar._core.threads import one_blas_thread
 from apolar.data import Rows, on_checked
 from apolar.em.blocks import as_float64_rows
@@ -235,9 +234,7 @@ def impute(model: Any, rows: Rows, dtype: np.dtype[Any], n_draws: int | None) ->
         # In double precision if values leave the range of the type.
         return cast if np.all(np.isfinite(cast)) else out
 
-    out = _map_rows(rows, filled, rows.n_features, dtype, axis=-2)
-    is_elsewhere = rows.device_template is not None and not rows.returns_to_host
-    return to_device_of(out, rows.device_template) if is_elsewhere else out
+    return rows.send_back(_map_rows(rows, filled, rows.n_features, dtype, axis=-2))
 
 
 # --- one column ---------------------------------------------------------------------------------

@@ -228,9 +228,7 @@ def _step(estimator: Any, last: FittedState, sums: Sums, rows: Rows) -> tuple[Fi
         near = batch.few, mixed, prior, strengths, inside, total, float(likelihood[0])
         strengths, _ = best_strengths(*near, is_near=True)
         prior = prior.of_strengths(strengths)
-    updated = batch.family.m_step(mixed, prior, inside)
-    if batch.has_noise:
-        updated = replace(updated, weights=updated.weights * (mixed.counts.sum() / total))
+    updated = batch.m_step(mixed, prior, inside, total)
     if batch.is_rounded:
         likelihood = batch.exact.e_step(inside[None])[1]
     state = replace(

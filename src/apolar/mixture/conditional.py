@@ -168,7 +168,7 @@ class ConditionalComponents:
     covariances: Array
 
     def with_measurement(self, variances: Array) -> ConditionalComponents:
-        """Return the same, where observed columns have noise of these variances, (n_patterns, n_features)."""
+        """Return the same with errors in observed columns, of variances of shape (n_patterns, n_features)."""
         precisions = np.diagonal(self.marginal.precisions, axis1=-2, axis2=-1)
         constants = self.marginal.constants - 0.5 * np.einsum("pki,pi->pk", precisions, variances)
         spread = (self.gains * variances[:, None, None]) @ np.swapaxes(self.gains, -1, -2)

@@ -31,14 +31,10 @@ def move_means(family: FactorFamily, root: Array, steps: Array) -> Array:  # noq
     return move(root, steps[:, None])[:, 0]
 
 
-def _n_loadings(root: Array) -> int:
-    return root[..., 1:].size
-
-
 def _changes(family: FactorFamily, root: Array, tangents: Array) -> tuple[Array, Array]:
     """Return the changes of the loadings, and of the logarithms of deviations of the noise, as stored."""
     n, m = root.shape[:2]
-    n_loadings = _n_loadings(root)
+    n_loadings = root[..., 1:].size
     loadings = tangents[:n_loadings].reshape(root[..., 1:].shape)
     of_noise = tangents[n_loadings:].reshape(family.noise.covariance_shape(n, m))
     return np.sqrt(family.diagonals(root))[..., None] * loadings, family.noise_of_columns(of_noise, m)

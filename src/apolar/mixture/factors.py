@@ -12,20 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, IndexArray
+from apolar._core.checks import fits_in_memory
 from apolar._core.constants import MIN_WEIGHT
 from apolar.mixture import factor_coordinates
 from apolar.mixture.families import FACTORS, FAMILIES, Family, PriorTerms
-from apolar.mixture.low_rank import FactorStats, LowRank, factor_precisions, join, rescale, split
+from apolar.mixture.low_rank import FactorStats, factor_precisions, join, move, rescale, split
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import Prior
 from apolar.mixture.storage import LOG_2PI
 
 __all__ = ["FactorFamily"]
 
+# The floor of the variances of the noise in whitened coordinates: a column may be a function of the factors.
+MIN_NOISE_VARIANCE = 1e-8
+
 
 @dataclass(frozen=True)
-class FactorFamily(LowRank, Family):
+class FactorFamily(Family):
     """A family of covariances L L^t + P.
 
     Attributes
@@ -156,6 +160,71 @@ class FactorFamily(LowRank, Family):
     def rescaled(self, covariances: Array, units: Array) -> tuple[str, Array]:
         """Return covariances of columns multiplied by `units`, (n_features,), and their family's name."""
         return self.name.replace("ppca", "factor"), rescale(covariances, units)
+
+    # --- arithmetic without matrices of all columns ---------------------------------------------
+
+    @property
+    def min_variance(self) -> float:
+        """The floor of the variances of the noise in whitened coordinates."""
+        return MIN_NOISE_VARIANCE
+
+    def diagonals(self, covariances: Array) -> Array:
+        """Return the variances of the columns."""
+        noise, loadings = split(covariances)
+        return np.asarray(noise + np.einsum("...ij,...ij->...i", loadings, loadings))
+
+    def matrices(self, covariances: Array, n_components: int, n_features: int) -> Array:
+        """Return the covariances of one mixture as matrices, if they fit into memory."""
+        what = f"covariance matrices of {n_features} columns for {n_components} components"
+        fits_in_memory(2 * n_components * n_features**2, what, "use marginal(columns) for some columns")
+        noise, loadings = split(covariances)
+        matrices = loadings @ np.swapaxes(loadings, -1, -2)
+        diagonal = np.arange(n_features)
+        matrices[..., diagonal, diagonal] += noise
+        return np.asarray(matrices)
+
+    def marginal(self, covariances: Array, columns: list[int]) -> Array:
+        """Return the covariances of some of the columns."""
+        return covariances[..., columns, :]
+
+    def log_det(self, covariances: Array, n_features: int) -> Array:  # noqa: ARG002
+        """Return the logarithms of the determinants."""
+        noise, _ = split(covariances)
+        return np.asarray(np.log(noise).sum(axis=-1) + np.linalg.slogdet(factor_precisions(covariances))[1])
+
+    def precisions(self, covariances: Array) -> Array:
+        """Return the inverses in the same form: 1 / P, then W, of diag(1 / P) - W W^t."""
+        noise, loadings = split(covariances)
+        roots = np.linalg.inv(np.linalg.cholesky(factor_precisions(covariances)))
+        return join(1 / noise, (loadings / noise[..., None]) @ np.swapaxes(roots, -1, -2))
+
+    def drawn(self, covariances: Array, of_rows: IndexArray, standard: Array) -> Array:
+        """Return rows of standard normal numbers with the covariances of the components they are of."""
+        rows = np.empty_like(standard)
+        for k, covariance in enumerate(covariances):
+            rows[of_rows == k] = move(covariance, standard[of_rows == k])
+        return rows
+
+    def smallest_variance(self, covariances: Array) -> float:
+        """Return the smallest variance of the noise: in no direction is that of a component less."""
+        return float(covariances[..., 0].min())
+
+    def floored(self, covariances: Array) -> Array:
+        """Return the covariances with variances of the noise raised to the floor."""
+        noise, loadings = split(covariances)
+        return join(np.maximum(noise, self.min_variance), loadings)
+
+    def check_covariances(self, covariances: Array, name: str) -> None:
+        """Refuse variances of the noise that are not positive."""
+        if not np.all(covariances[..., 0] > 0):
+            raise ValueError(f"{name} must begin with the variances of the noise, which are positive.")
+
+    def from_precisions(self, precisions: Array, name: str) -> Array:  # noqa: ARG002
+        """Refuse precisions."""
+        raise ValueError(
+            f"The parameter '{name}' is not for covariances of factors: give means_init, or responsibilities "
+            "as init_params."
+        )
 
     # --- EM -------------------------------------------------------------------------------------
 

@@ -459,15 +459,15 @@ class Family(Covariances):
         return None
 
     def prior_terms(self, prior: Prior | None, n_components: int, n_features: int) -> PriorTerms:
-        """Return what a prior, and the noise of its rows, add to the M-step."""
+        """Return what a prior, and the errors of its rows, add to the M-step."""
         if prior is None:
             return PriorTerms()
         terms = prior.terms(self, n_components, n_features)
-        # In families of another form the rows have no noise.
-        if prior.noise is None or prior.noise.ndim != self.n_axes:
+        # In families of another form the rows have no errors.
+        if prior.errors is None or prior.errors.ndim != self.n_axes:
             return terms
         of_means = self.pooled(np.full(n_components, terms.mean_divisor), axis=0)
-        return terms._replace(scatter=terms.scatter + (terms.divisor + np.max(of_means)) * prior.noise)
+        return terms._replace(scatter=terms.scatter + (terms.divisor + np.max(of_means)) * prior.errors)
 
     def scatter_about(self, means: Array, stats: SufficientStats, terms: PriorTerms) -> tuple[Array, Array]:
         """Return scatters about means, and their divisors, per covariance, with what a prior adds.
@@ -497,7 +497,12 @@ class Family(Covariances):
         divisor = np.maximum(divisor, MIN_PART * divisor.sum(axis=-1, keepdims=True))
         return self.estimate(self, scatter, divisor, near)
 
-    def has_kernel(self, n_features: int) -> bool:
+    @property
+    def has_compiled_sums(self) -> bool:
+        """Whether the extension sums the statistics of rows."""
+        return compiled.kernels is not None and not self.has_factors
+
+    def has_compiled_m_step(self, n_features: int) -> bool:
         """Return whether the extension computes the M-step."""
         # Common axes are found by iteration, which is slow in NumPy.
         has_common_axes = self.is_rotated and "orientation" in self.shared
@@ -552,7 +557,7 @@ class Family(Covariances):
             weight = weight + np.asarray(terms.rows)[..., None]
         weights = weight / weight.sum(axis=-1, keepdims=True)
         weight = np.maximum(stats.counts, MIN_WEIGHT)
-        if means is None and self.has_kernel(n_features):
+        if means is None and self.has_compiled_m_step(n_features):
             (added, divisors, *frames), numbers = self.kernel_arguments(terms, shape, n_features)
             arrays = stats.array, added, divisors, start, *frames
             shapes = (*shape, n_features), (*shape[:-1], *self.covariance_shape(shape[-1], n_features))

@@ -9,14 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from apolar._core.arrays import Array, IndexArray
-from apolar._core.checks import fits_in_memory
-from apolar.mixture.storage import Covariances
+from apolar._core.arrays import Array
 
-__all__ = ["FactorStats", "LowRank", "factor_precisions", "join", "move", "rescale", "split"]
-
-# The floor of the variances of the noise in whitened coordinates: a column may be a function of the factors.
-MIN_NOISE_VARIANCE = 1e-8
+__all__ = ["FactorStats", "factor_precisions", "join", "move", "rescale", "split"]
 
 
 def split(covariances: Array) -> tuple[Array, Array]:
@@ -55,73 +50,6 @@ def move(covariances: Array, vectors: Array, *, is_transposed: bool = False) -> 
     vectors = vectors * roots if is_transposed else vectors
     moved = vectors + (vectors @ np.swapaxes(across, -1, -2) * factors[..., None, :]) @ across
     return np.asarray(moved if is_transposed else moved * roots)
-
-
-class LowRank(Covariances):
-    """Covariances that are L L^t + P."""
-
-    @property
-    def min_variance(self) -> float:
-        """The floor of the variances of the noise in whitened coordinates."""
-        return MIN_NOISE_VARIANCE
-
-    def diagonals(self, covariances: Array) -> Array:
-        """Return the variances of the columns."""
-        noise, loadings = split(covariances)
-        return np.asarray(noise + np.einsum("...ij,...ij->...i", loadings, loadings))
-
-    def matrices(self, covariances: Array, n_components: int, n_features: int) -> Array:
-        """Return the covariances of one mixture as matrices, if they fit into memory."""
-        what = f"covariance matrices of {n_features} columns for {n_components} components"
-        fits_in_memory(2 * n_components * n_features**2, what, "use marginal(columns) for some columns")
-        noise, loadings = split(covariances)
-        matrices = loadings @ np.swapaxes(loadings, -1, -2)
-        diagonal = np.arange(n_features)
-        matrices[..., diagonal, diagonal] += noise
-        return np.asarray(matrices)
-
-    def marginal(self, covariances: Array, columns: list[int]) -> Array:
-        """Return the covariances of some of the columns."""
-        return covariances[..., columns, :]
-
-    def log_det(self, covariances: Array, n_features: int) -> Array:  # noqa: ARG002
-        """Return the logarithms of the determinants."""
-        noise, _ = split(covariances)
-        return np.asarray(np.log(noise).sum(axis=-1) + np.linalg.slogdet(factor_precisions(covariances))[1])
-
-    def precisions(self, covariances: Array) -> Array:
-        """Return the inverses in the same form: 1 / P, then W, of diag(1 / P) - W W^t."""
-        noise, loadings = split(covariances)
-        roots = np.linalg.inv(np.linalg.cholesky(factor_precisions(covariances)))
-        return join(1 / noise, (loadings / noise[..., None]) @ np.swapaxes(roots, -1, -2))
-
-    def drawn(self, covariances: Array, of_rows: IndexArray, standard: Array) -> Array:
-        """Return rows of standard normal numbers with the covariances of the components they are of."""
-        rows = np.empty_like(standard)
-        for k, covariance in enumerate(covariances):
-            rows[of_rows == k] = move(covariance, standard[of_rows == k])
-        return rows
-
-    def smallest_variance(self, covariances: Array) -> float:
-        """Return the smallest variance of the noise: in no direction is that of a component less."""
-        return float(covariances[..., 0].min())
-
-    def floored(self, covariances: Array) -> Array:
-        """Return the covariances with variances of the noise raised to the floor."""
-        noise, loadings = split(covariances)
-        return join(np.maximum(noise, self.min_variance), loadings)
-
-    def check_covariances(self, covariances: Array, name: str) -> None:
-        """Refuse variances of the noise that are not positive."""
-        if not np.all(covariances[..., 0] > 0):
-            raise ValueError(f"{name} must begin with the variances of the noise, which are positive.")
-
-    def from_precisions(self, precisions: Array, name: str) -> Array:  # noqa: ARG002
-        """Refuse precisions."""
-        raise ValueError(
-            f"The parameter '{name}' is not for covariances of factors: give means_init, or responsibilities "
-            "as init_params."
-        )
 
 
 class FactorStats(NamedTuple):

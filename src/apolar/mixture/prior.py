@@ -123,7 +123,7 @@ class Prior:
 
     log_constant: ClassVar[float | Array] = 0.0
     """What is added to the logarithm of the prior of a mixture, whatever its parameters are."""
-    noise: ClassVar[Array | None] = None
+    errors: ClassVar[Array | None] = None
     """The covariance of errors of the rows, as one of the family that is fitted; None without."""
 
     def __post_init__(self) -> None:
@@ -133,13 +133,13 @@ class Prior:
             if getattr(self, name) is not None:
                 positive_number(getattr(self, name), name)
 
-    def with_noise(self, noise: Array | None) -> Self:
+    def with_errors(self, errors: Array | None) -> Self:
         """Return the prior whose rows have errors of this covariance, in whitened coordinates.
 
         Without, the covariance of a component of few rows could be smaller than that of the errors.
         """
         prior = copy.copy(self)
-        object.__setattr__(prior, "noise", noise)
+        object.__setattr__(prior, "errors", errors)
         return prior
 
     def terms(self, family: Family, n_components: int, n_features: int) -> PriorTerms:
@@ -248,14 +248,14 @@ class AdaptivePrior(Prior):
 
     def of_strengths(self, strengths: Strengths | None) -> AdaptivePrior:
         """Return the prior of these strengths, unless it has its own."""
-        return replace(self, strengths=strengths if self.strengths is None else self.strengths).with_noise(
-            self.noise
+        return replace(self, strengths=strengths if self.strengths is None else self.strengths).with_errors(
+            self.errors
         )
 
     @property
     def conjugate(self) -> Prior:
         """The conjugate prior, which does not adapt."""
-        return Prior(self.shrinkage, self.dof, self.scale).with_noise(self.noise)
+        return Prior(self.shrinkage, self.dof, self.scale).with_errors(self.errors)
 
     def added_rows(self, family: Family, mixtures: Parameters) -> AddedRows:
         """Return how many rows the prior adds to each component."""

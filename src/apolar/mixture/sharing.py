@@ -285,7 +285,7 @@ def gradients(
     """
     means, n_features = parameters.means, parameters.n_features
     terms = family.prior_terms(prior, *means.shape)
-    if not family.shared and family.has_kernel(n_features):
+    if not family.shared and family.has_compiled_m_step(n_features):
         (added, divisors, *_), _ = family.kernel_arguments(terms, stats.counts.shape, n_features)
         arrays = root, tangents, stats.array, means, added, divisors
         numbers = n_features, family.n_axes, terms.shrinkage, terms.mean_divisor

@@ -22,7 +22,7 @@ LOG_2PI = float(np.log(2 * np.pi))
 # transformation to the units of the data and back is relative to the largest eigenvalue.
 MIN_VARIANCES = (1e-12, 1e-12, 1e-8)
 # The rounding error of a matrix product, relative to its largest eigenvalue, with a margin.
-ROUNDING = 1e-15
+PRODUCT_ROUNDING = 1e-15
 
 
 @functools.lru_cache(maxsize=256)
@@ -195,7 +195,7 @@ class Covariances:
             values, vectors = np.linalg.eigh(covariances / sizes)
             if np.any(values < -1e-10 * values[..., -1:]):
                 raise
-            values = np.maximum(values, 10 * ROUNDING * values.shape[-1] * values[..., -1:])
+            values = np.maximum(values, 10 * PRODUCT_ROUNDING * values.shape[-1] * values[..., -1:])
             repaired = (vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2)
             return deviations[..., :, None] * np.linalg.cholesky(repaired)
 
@@ -261,7 +261,7 @@ class Covariances:
             return covariances
         values, vectors = np.linalg.eigh(covariances)
         # Eigenvalues below the rounding of the largest could become negative in the product.
-        least = np.maximum(self.min_variance, ROUNDING * values.shape[-1] * values[..., -1:])
+        least = np.maximum(self.min_variance, PRODUCT_ROUNDING * values.shape[-1] * values[..., -1:])
         return (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
 
     def log_marginal(self, counts: Array, spectrum: Array, strength: Array, n_features: int) -> Array:

@@ -15,7 +15,7 @@ from apolar.exceptions import ColumnError
 from apolar.moments.sums import PowerSums, block_mean, centre_rows, weighted_sums
 
 # A column whose deviation is below this fraction of its mean is constant up to rounding.
-ROUNDING = 1e-14
+COLUMN_ROUNDING = 1e-14
 # Covariances of rows with missing values are computed for at most this many columns; of more, only variances.
 MAX_INCOMPLETE_COLUMNS = 1024
 # The least eigenvalue of their correlations. Each is from other rows, so that together they may not be
@@ -25,7 +25,7 @@ MIN_CORRELATION = 1e-3
 
 def is_constant(mean: Array, variances: Array) -> Array:
     """Return which columns are constant, up to rounding, by their means and variances."""
-    return np.sqrt(np.maximum(variances, 0.0)) <= ROUNDING * np.abs(mean)
+    return np.sqrt(np.maximum(variances, 0.0)) <= COLUMN_ROUNDING * np.abs(mean)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from apolar.data.rows import DENSE_COLUMNS
 from apolar.moments.central import CentralMoments
 from apolar.moments.covariance import RowMoments, leading_directions, row_moments
 from apolar.moments.sketch import central_moments, summary_moments
-from apolar.moments.sums import PowerSums, check_scale
+from apolar.moments.sums import PowerSums, check_total_variance
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import exponents
 
@@ -142,7 +142,7 @@ def _from_central(central: CentralMoments, n_signal: int) -> SignalMoments:
     if n_signal > frame.shape[1]:
         raise ValueError(f"The frame has {frame.shape[1]} directions; {n_signal} are needed.")
     variance = float(np.trace(central.covariance))
-    check_scale(variance)
+    check_total_variance(variance)
     values, vectors = np.linalg.eigh(frame.T @ central.covariance @ frame)
     inner = vectors[:, ::-1][:, :n_signal]
     basis = frame @ inner
@@ -204,7 +204,7 @@ def _from_rows(
         known = row_moments(rows, n_threads, has_covariance=has_covariance)
     mean, weight, variance = known.mean, known.weight, float(known.variances.sum())
     n_rows = counted_rows(weight, known.n_rows)
-    check_scale(variance)
+    check_total_variance(variance)
     if known.covariance is not None and has_covariance:
         values, vectors = np.linalg.eigh(known.covariance)
         spectrum, basis = values[::-1], np.ascontiguousarray(vectors[:, ::-1][:, :n_signal])
@@ -301,7 +301,7 @@ def n_components_from_spectrum(X: Any, sample_weight: Any = None) -> ComponentCo
         known = row_moments(open_rows(X, as_counts(sample_weight)), has_covariance=True)
         assert known.covariance is not None
         n_rows, covariance = counted_rows(known.weight, known.n_rows), known.covariance
-    check_scale(float(np.trace(covariance)))
+    check_total_variance(float(np.trace(covariance)))
     spectrum = np.linalg.eigvalsh(covariance)[::-1]
     if not spectrum[0] > 0:
         raise ValueError("All rows are equal: there is nothing to tell components apart.")

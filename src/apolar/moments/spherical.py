@@ -7,7 +7,7 @@ import numpy as np
 
 from apolar._core.arrays import Array, frozen
 from apolar.moments.sketch import central_moments
-from apolar.moments.sums import check_scale
+from apolar.moments.sums import check_total_variance
 from apolar.tensor import SymmetricTensor
 
 
@@ -75,7 +75,7 @@ def spherical_moments(X: Any, sample_weight: Any = None) -> Moments:
         )
     mean, covariance, dim = central.mean, central.covariance, len(central.mean)
     with np.errstate(over="ignore"):
-        check_scale(float(np.trace(covariance) + mean @ mean))
+        check_total_variance(float(np.trace(covariance) + mean @ mean))
     values, vectors = np.linalg.eigh(covariance)
     mean_variance, direction = float(values[0]), vectors[:, 0]
     # E[x (v . z)^2] and E[x x x], with z = x - mean and v the noise direction, from the central moments.

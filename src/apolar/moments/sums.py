@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,15 +11,16 @@ from scipy import sparse
 
 from apolar._core import compiled
 from apolar._core.arrays import Array
-from apolar._core.gpu import MAX_ROWS, reads_dtype_of
+from apolar._core.gpu import MAX_LAUNCH_ROWS, reads_dtype_of
 from apolar._core.namespaces import (
     DeviceCopies,
     is_device_array,
     namespace,
-    to_numpy,
+    thread_scratch,
+    to_host,
     total,
 )
-from apolar.data import Chunk, Rows, on_checked, thread_scratch
+from apolar.data import Chunk, Rows, on_checked
 from apolar.data.chunks import check_weights, row_squares
 from apolar.data.rows import DENSE_COLUMNS, add_up
 from apolar.moments import device_sums
@@ -36,7 +37,7 @@ class ScaleError(ValueError):
     """The third or fourth powers of the rows overflow or underflow."""
 
 
-def check_scale(variance: float) -> None:
+def check_total_variance(variance: float) -> None:
     """Raise ScaleError if powers of the rows overflow or underflow; zero variance is refused elsewhere."""
     if variance == 0 or 1 / MAX_VARIANCE < variance < MAX_VARIANCE:
         return
@@ -147,7 +148,7 @@ def sum_moments(
         powers = common
         if has_own_centres:
             powers = replace(common, centre=DeviceCopies(block_mean(dense, weights)))
-        weight, n_rows, first, second, square_times, *higher = on_host(powers(dense, weights))
+        weight, n_rows, first, second, square_times, *higher = map(to_host, powers(dense, weights))
         known = first, second, square_times, tuple(higher)
         return (MomentSums(powers.centre.values, frame, int(n_rows), float(weight), *known),)
 
@@ -156,7 +157,7 @@ def sum_moments(
 
 def block_mean(block: Any, weights: Any) -> Array:
     """Return the weighted mean of a block, on the host."""
-    first, weight = on_host([weighted_sums(block, weights), total_weight(block, weights)])
+    first, weight = to_host(weighted_sums(block, weights)), to_host(total_weight(block, weights))
     return np.asarray(first / float(weight))
 
 
@@ -224,7 +225,7 @@ class PowerSums:
             sums = self._on_gpu(chunk.values, weights)
             return sums if _are_finite(sums) else add_up(map(of_checked, chunk.parts(part_rows)))
 
-        return rows.reduce(of_stored, n_threads, MAX_ROWS)
+        return rows.reduce(of_stored, n_threads, MAX_LAUNCH_ROWS)
 
     def chunk_rows(self, rows: Rows) -> int:
         """Return the number of rows of a chunk."""
@@ -302,7 +303,7 @@ def _weights_of(chunk: Chunk) -> Any:
 
 
 def _are_finite(sums: Sequence[Any]) -> bool:
-    return all(bool(np.all(np.isfinite(value))) for value in on_host(sums))
+    return all(bool(np.all(np.isfinite(value))) for value in map(to_host, sums))
 
 
 def _square_times(x: Any, offset: Any, weights: Any) -> Any:
@@ -341,8 +342,3 @@ def weighted_sums(block: Any, weights: Any = None) -> Any:
         return namespace(block).sum(block, axis=0) if weights is None else weights @ block
     # A product with ones is faster than a sum if the columns are few.
     return np.asarray((np.ones(block.shape[0]) if weights is None else weights) @ block).ravel()
-
-
-def on_host(values: Iterable[Any]) -> list[Any]:
-    """Return values on the host: arrays of other libraries as NumPy arrays."""
-    return [to_numpy(value) if is_device_array(value) else value for value in values]

@@ -32,7 +32,7 @@ from apolar.tensor.monomials import dense_positions
 COVARIANCE_TYPES = ("spherical", "diag", "tied", "full")
 """The families that moments can determine."""
 # Moments per parameter from which samples determine a mixture in practice.
-MIN_RATIO = 1.2
+MIN_MOMENTS_PER_PARAMETER = 1.2
 # Random starts of a fit to moments of order four and above.
 N_RANDOM_STARTS = 16
 # How many of these fits, the best, are weighted by the sampling errors of the moments.
@@ -74,7 +74,7 @@ def needed_order(covariance_type: str, n_components: int, n_features: int) -> in
         )
     n_parameters = family(covariance_type).n_parameters(n_components, n_features)
     for order in range(4, ORDERS[-1] + 1):
-        if n_monomials(n_features + 1, order) - 1 >= MIN_RATIO * n_parameters:
+        if n_monomials(n_features + 1, order) - 1 >= MIN_MOMENTS_PER_PARAMETER * n_parameters:
             return order
     raise ValueError(
         f"{what} have {n_parameters} parameters, too many for moments up to order {ORDERS[-1]}: ask for "

@@ -26,7 +26,7 @@ from apolar.moments import (
 )
 from apolar.moments.signal import check_components, check_spread
 from apolar.moments.sketch import summary_moments
-from apolar.moments.sums import ScaleError, check_scale
+from apolar.moments.sums import ScaleError, check_total_variance
 from apolar.recovery.algorithm1 import paper_mixture
 from apolar.recovery.equivariant import equivariant_mixture, weighted_mixture
 from apolar.recovery.family_mixtures import (
@@ -118,7 +118,7 @@ def mixture_from_moments(
 
     def of_rows(rows: Rows) -> MomentMixture:
         central = central_moments(rows, order=order)
-        check_scale(float(np.trace(central.covariance)))
+        check_total_variance(float(np.trace(central.covariance)))
         return family_mixture(central, n_components, kind, rng)
 
     return _in_any_scale(of_rows, source)

@@ -10,14 +10,14 @@ from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
-from apolar.data import open_rows
+from apolar.data import Rows, open_rows
 from apolar.data.rows import Divided
 from apolar.em.known import HeldParameters
 from apolar.em.low_density import with_noise_component, without_low_density
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.run import Stop, run
-from apolar.mixture.families import FAMILIES
+from apolar.mixture.families import FAMILIES, Family
 from apolar.mixture.prior import Prior
 from apolar.moments.covariance import leading_directions
 from apolar.search.factor_numbers import mixture_of_shares, with_left_out
@@ -74,7 +74,7 @@ def start_candidates(
     simpler = [] if seen_whole else _simpler(data, n_components, rng, is_search=entry.start is None)
     if simpler:
         # Rounding errors are those of the columns.
-        exact = None if prior is None else prior.with_noise(None)
+        exact = None if prior is None else prior.with_errors(None)
         starts = []
         for each in simpler:
             within = prior if each.data.is_rounded else exact
@@ -162,9 +162,7 @@ def _simpler(
             simple = _on_leading_directions(sample, n_components, unit, rng)
             remark = f"Starts were searched for in the {simple.n_features} leading directions of the {words}."
             simpler.append(_Simpler(simple, sample, remark))
-        axis_aligned = (
-            None if data.is_wide or data.family.has_factors else _with_axes_of_columns(sample, data)
-        )
+        axis_aligned = None if data.is_wide or data.family.has_factors else _with_axes_of_columns(sample)
         if axis_aligned is not None and affords_all_starts(axis_aligned, n_components):
             simpler.append(
                 _Simpler(axis_aligned, sample, "Starts were searched for among diagonal covariances.")
@@ -172,9 +170,7 @@ def _simpler(
         return simpler
     if data.family.has_factors:
         sample = data.subsample(SETTINGS.sample_rows, rng)
-        kind = replace(FAMILIES["full"], dof=data.family.dof)
-        simple = _knowing(Problem(sample.rows, kind, threads=data.threads), sample)
-        simple = with_noise_component(simple, data.noise_share) if data.has_noise else simple
+        simple = _with_family(sample, sample.rows, replace(FAMILIES["full"], dof=data.family.dof))
         return [_Simpler(simple, sample, "Starts were searched for among full covariances.")]
     if data.family.is_axis_aligned or not _has_few_distinct_rows(data):
         return []
@@ -182,24 +178,26 @@ def _simpler(
     reason = "with no more different rows than columns, any row is as far from the others as any"
     sample = data.subsample(SETTINGS.sample_rows, rng)
     remark = f"Starts were searched for among diagonal covariances: {reason}."
-    return [_Simpler(_with_axes_of_columns(sample, data), sample, remark)]
+    return [_Simpler(_with_axes_of_columns(sample), sample, remark)]
 
 
-def _knowing(simple: Problem, sample: Problem) -> Problem:
-    """Return a problem that knows the components of the rows; parameters are those of the other columns."""
-    if sample.known is None:
-        return simple
-    return simple.replace(known=replace(sample.known, held=HeldParameters()))
+def _with_family(sample: Problem, rows: Rows, family: Family) -> Problem:
+    """Return rows for another family, with the noise, and what is known of the components of the sample.
+
+    Parameters that are known are those of the other columns.
+    """
+    simple = Problem(rows, family, threads=sample.threads)
+    if sample.known is not None:
+        simple = simple.replace(known=replace(sample.known, held=HeldParameters()))
+    return with_noise_component(simple, sample.noise_share) if sample.has_noise else simple
 
 
-def _with_axes_of_columns(sample: Problem, data: Problem) -> Problem:
+def _with_axes_of_columns(sample: Problem) -> Problem:
     """Return rows for the axis-aligned family of the same sharing."""
-    if data.family.is_axis_aligned:
+    if sample.family.is_axis_aligned:
         return sample
-    simple = _knowing(Problem(sample.rows, data.family.with_axes(1), threads=data.threads), sample)
-    if data.is_rounded:
-        simple = simple.replace(measurement=data.measurement)
-    return with_noise_component(simple, data.noise_share) if data.has_noise else simple
+    simple = _with_family(sample, sample.rows, sample.family.with_axes(1))
+    return simple.replace(measurement=sample.measurement) if sample.is_rounded else simple
 
 
 def _has_few_distinct_rows(data: Problem) -> bool:
@@ -237,5 +235,4 @@ def _on_leading_directions(
     kind = family.with_axes(0)
     if not (family.is_spherical or data.is_wide):
         kind = replace(FAMILIES["tied" if family.shares_covariance else "full"], dof=family.dof)
-    simple = _knowing(Problem(projected, kind, threads=data.threads), data)
-    return with_noise_component(simple, data.noise_share) if data.has_noise else simple
+    return _with_family(data, projected, kind)

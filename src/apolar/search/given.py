@@ -33,9 +33,8 @@ def from_assignment(
     prior: Prior | None,
     assignment: Any,
     name: str,
-    row_mask: Array | None = None,
-    *,
-    alternative: str = "the name of a start",
+    has_weight: Array | None,
+    alternative: str,
 ) -> WhitenedParameters:
     """Return the M-step from labels or responsibilities.
 
@@ -49,9 +48,9 @@ def from_assignment(
         responsibilities of a row may add up to less than one.
     name : str
         How messages refer to the assignment.
-    row_mask : ndarray of bool, optional
+    has_weight : ndarray of bool or None
         Which of the user's rows are in the data, if not all are.
-    alternative : str, default="the name of a start"
+    alternative : str
         What else could have been given, for messages.
 
     Returns
@@ -65,15 +64,15 @@ def from_assignment(
             "are. Give means_init, or the name of a start."
         )
     array, has_noise = np.asarray(assignment), data.has_noise
-    n_rows = data.n_rows if row_mask is None else len(row_mask)
+    n_rows = data.n_rows if has_weight is None else len(has_weight)
     if array.ndim not in (1, 2) or len(array) != n_rows:
         got = f"shape {array.shape}" if array.ndim else type(assignment).__name__
         raise ValueError(
             f"{name} must be labels of shape ({n_rows},), responsibilities of shape "
             f"({n_rows}, {n_components}), or {alternative}; got {got}."
         )
-    if row_mask is not None:
-        array = array[row_mask]
+    if has_weight is not None:
+        array = array[has_weight]
     if array.ndim == 1:
         if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
             raise ValueError(f"{name} has labels that are NaN or infinite: give every row one.")
@@ -113,8 +112,7 @@ def _from_labels(
 
 def checked_weights(weights: Any, n_components: int, name: str = "weights_init") -> Array:
     """Return the checked weights, with sum one; `name` is what the user calls them."""
-    array = _real_array(weights, name)
-    _check_shape(array, (n_components,), "weights", name, "one number for each component")
+    array = _given_array(weights, name, (n_components,), "weights", "one number for each component")
     if np.any(array < 0) or np.any(array > 1 + SUM_ROUNDING):
         raise ValueError(
             f"The parameter 'weights' should be in the range [0, 1], but got max value {array.max():.5f}, "
@@ -128,25 +126,11 @@ def checked_weights(weights: Any, n_components: int, name: str = "weights_init")
     return array / array.sum()
 
 
-def checked_means(means: Any, n_components: int, n_features: int) -> Array:
-    """Return the checked means, shape (n_components, n_features)."""
-    array = _real_array(means, "means_init")
-    _check_shape(
-        array,
-        (n_components, n_features),
-        "means",
-        "means_init",
-        "one row for each component, in the columns of X",
-    )
-    return array
-
-
 def checked_precisions(precisions: Any, family: Family, n_components: int, n_features: int) -> Array:
     """Return the covariances whose inverses are the checked precisions, in the shape of a family."""
-    array = _real_array(precisions, "precisions_init")
-    name = f"{family.name} precision"
-    shape = family.covariance_shape(n_components, n_features)
-    _check_shape(array, shape, name, "precisions_init", f"that shape for {family.name!r} covariances")
+    name, shape = f"{family.name} precision", family.covariance_shape(n_components, n_features)
+    remedy = f"that shape for {family.name!r} covariances"
+    array = _given_array(precisions, "precisions_init", shape, name, remedy)
     covariances = family.from_precisions(array, name)
     if not np.all(np.isfinite(covariances)):
         raise ValueError(
@@ -155,26 +139,30 @@ def checked_precisions(precisions: Any, family: Family, n_components: int, n_fea
     return covariances
 
 
-def _real_array(value: Any, name: str) -> Array:
+def _given_array(value: Any, name: str, shape: tuple[int, ...], what: str, remedy: str) -> Array:
+    """Return an array of real numbers of a shape; messages begin as scikit-learn's, which scripts match."""
     array = numeric_array(value, name)
     if np.iscomplexobj(array):
         raise TypeError(f"{name} must hold real numbers; it is complex.")
-    return array
-
-
-def _check_shape(array: Array, shape: tuple[int, ...], what: str, name: str, remedy: str) -> None:
-    """Refuse an array of another shape. The message begins as scikit-learn's, which scripts may match."""
     if array.shape != shape:
         raise ValueError(
             f"The parameter '{what}' should have the shape of {shape}, but got {array.shape}. "
             f"Give {name} {remedy}."
         )
+    return array
 
 
-def has_given_parameters(settings: Any) -> bool:
+def _has_given_parameters(settings: Any) -> bool:
     """Return whether the user gave weights, means or precisions to start from."""
     names = ("weights_init", "means_init", "precisions_init")
     return any(getattr(settings, name) is not None for name in names)
+
+
+def has_given_order(settings: Any, data: Problem) -> bool:
+    """Return whether components are in an order that the user gave: with a start, or with what is known."""
+    is_drawn = isinstance(settings.init_params, str) or callable(settings.init_params)
+    names_components = data.known is not None and data.known.names_components
+    return names_components or not is_drawn or _has_given_parameters(settings)
 
 
 def requested_candidates(
@@ -182,7 +170,7 @@ def requested_candidates(
     data: Problem,
     X: Any,
     prior: Prior | None,
-    row_mask: Array | None,
+    has_weight: Array | None,
     report: SearchReport | None = None,
 ) -> Candidates:
     """Return the source of the candidates that the parameters of an estimator ask for.
@@ -196,7 +184,7 @@ def requested_candidates(
     X : object
         The rows as the user gave them: the argument of a callable.
     prior : Prior or None
-    row_mask : ndarray of bool or None
+    has_weight : ndarray of bool or None
         Which rows of X are in the data, if not all are.
     report : callable, optional
         Told about the work of a search.
@@ -210,7 +198,7 @@ def requested_candidates(
     n_components = int(settings.n_components)
 
     def assigned(assignment: Any, name: str, alternative: str) -> WhitenedParameters:
-        return from_assignment(data, n_components, prior, assignment, name, row_mask, alternative=alternative)
+        return from_assignment(data, n_components, prior, assignment, name, has_weight, alternative)
 
     def drawn(rng: np.random.Generator) -> list[Fit]:
         if isinstance(init_params, str):
@@ -232,10 +220,10 @@ def requested_candidates(
             answer = answer.predict_proba(X)
         return [Fit(assigned(answer, "What init_params returned", "a mixture"), name)]
 
-    if has_given_parameters(settings):
+    if _has_given_parameters(settings):
         return Candidates(lambda rng: [_from_parameters(settings, data, prior, drawn, rng)])
     is_drawn = isinstance(init_params, str) or callable(init_params)
-    return Candidates(drawn, settings.n_init if is_drawn else 1, keeps_order=not is_drawn)
+    return Candidates(drawn, settings.n_init if is_drawn else 1, has_given_order(settings, data))
 
 
 def _of_nearest(data: Problem, means: Array, prior: Prior) -> WhitenedParameters:
@@ -262,7 +250,8 @@ def _from_parameters(
     if settings.weights_init is not None:
         weights = checked_weights(settings.weights_init, n_components)
     if settings.means_init is not None:
-        means = whitening.transform(checked_means(settings.means_init, n_components, n_features))
+        shape, remedy = (n_components, n_features), "one row for each component, in the columns of X"
+        means = whitening.transform(_given_array(settings.means_init, "means_init", shape, "means", remedy))
     if settings.precisions_init is not None:
         covariances = checked_precisions(settings.precisions_init, family, n_components, n_features)
         spread = MixtureParameters(np.ones(n_components), np.zeros((n_components, n_features)), covariances)

@@ -12,7 +12,7 @@ TREE_FAMILIES = ("VII", "EII")
 TRANSFORMS = (None, "svd")
 
 # The most rows of a tree: its time, and the memory under "EII", grow with the square of the rows.
-MAX_ROWS = 20_000
+MAX_TREE_ROWS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ def merge_tree(
     Parameters
     ----------
     X : ndarray of float64, shape (n_samples, n_features)
-        At most `MAX_ROWS` rows.
+        At most `MAX_TREE_ROWS` rows.
     criterion : {"VII", "EII"}, default="VII"
     transform : {None, "svd"}, default=None
         "svd" clusters the variables that [khouja2022moments] clusters:
@@ -119,11 +119,11 @@ def merge_tree(
     one_of(criterion, "criterion", TREE_FAMILIES)
     one_of(transform, "transform", TRANSFORMS)
     n_samples = len(X)
-    if n_samples > MAX_ROWS:
+    if n_samples > MAX_TREE_ROWS:
         raise ValueError(
-            f"Hierarchical clustering takes at most {MAX_ROWS:,} rows: its time and memory grow with their "
-            f"square ({8 * n_samples**2 / 2**30:.2g} GiB of costs for {n_samples:,} rows). Cluster a random "
-            "subsample."
+            f"Hierarchical clustering takes at most {MAX_TREE_ROWS:,} rows: its time and memory grow with "
+            f"their square ({8 * n_samples**2 / 2**30:.2g} GiB of costs for {n_samples:,} rows). Cluster a "
+            "random subsample."
         )
     if transform == "svd":
         centre, matrix = _scaled_directions(X)
@@ -134,7 +134,7 @@ def merge_tree(
     if compiled.kernels is None:
         return _numpy_tree(X, spread, sizes)
     # Of equal costs the order is that of mclust.
-    merges, costs = compiled.merge_tree(X, sizes, spread)
+    merges, costs = compiled.tree_merges(X, sizes, spread)
     return MergeTree(frozen(merges), frozen(costs))
 
 

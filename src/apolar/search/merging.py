@@ -133,7 +133,7 @@ def added_gains(
         n_more = row_stats.shape[1] - len(density)
         padded = NO_WEIGHTS if weights is None else np.pad(weights, (0, n_more))
         numbers = total_weight, SETTINGS.first_weight, n_steps
-        return compiled.added_gains((row_stats, padded), natural, np.pad(density, (0, n_more)), *numbers)
+        return compiled.component_gains((row_stats, padded), natural, np.pad(density, (0, n_more)), *numbers)
     weights = (np.ones(len(density)) if weights is None else weights) / total_weight
     # The density of each component relative to that of the mixture, less one.
     ratio = data.row_logits(natural, compared)

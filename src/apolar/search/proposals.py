@@ -12,7 +12,7 @@ from apolar._core.constants import MIN_WEIGHT
 from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
-from apolar.em.run import Stop, has_kernel, run
+from apolar.em.run import Stop, has_compiled_run, run
 from apolar.mixture.families import Family, PriorTerms
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, noise_weights
 from apolar.mixture.prior import Prior
@@ -99,7 +99,7 @@ def _splits(
     else:
         terms = _terms_of(family, terms, k)
     prior = _PriorOfParts(known=terms)
-    stop = Stop(SETTINGS.short_steps, SETTINGS.relative_tolerance if has_kernel(rows) else None)
+    stop = Stop(SETTINGS.short_steps, SETTINGS.relative_tolerance if has_compiled_run(rows) else None)
     ends = run(rows, [Fit(each, "split") for each in starts], prior, stop)
     before = float(rows.e_step(family.with_dof(whole)[None])[1][0])
     return [Extension(end.score - before, k, untied_stats(rows, end.parameters).array) for end in ends]

@@ -15,7 +15,7 @@ from apolar.em.left_out import best_strengths
 from apolar.em.low_density import as_start_on, with_noise_share, without_low_density
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus, SearchCost
-from apolar.em.run import Callback, Stop, has_kernel, run
+from apolar.em.run import Callback, Stop, has_compiled_run, run
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths
 from apolar.search.factor_numbers import mixture_of_shares
@@ -161,7 +161,7 @@ def _near_optimum_of_all(data: Problem, start: Fit, prior: Prior | None, max_ite
 
 def race(problem: Problem, starts: list[Fit], prior: Prior) -> list[Fit]:
     """Return starts after short runs of EM, the best first."""
-    is_compiled = has_kernel(problem) and not isinstance(prior, AdaptivePrior)
+    is_compiled = has_compiled_run(problem) and not isinstance(prior, AdaptivePrior)
     stop = Stop(SETTINGS.short_steps, SETTINGS.relative_tolerance if is_compiled else None)
     runs = [
         Fit(end.parameters, end.start, log_likelihood=end.score, n_iter=SETTINGS.short_steps)
@@ -172,7 +172,7 @@ def race(problem: Problem, starts: list[Fit], prior: Prior) -> list[Fit]:
 
 def approach(problem: Problem, start: Fit, prior: Prior | None, max_iter: int, tol: float) -> Fit:
     """Return the end of one run near an optimum: by plain steps where the extension makes them."""
-    is_compiled = has_kernel(problem) and not isinstance(prior, AdaptivePrior)
+    is_compiled = has_compiled_run(problem) and not isinstance(prior, AdaptivePrior)
     stop = Stop(max_iter, SETTINGS.relative_tolerance) if is_compiled else Stop(max_iter, gain=tol)
     return run(problem, [start], prior, stop)[0]
 

@@ -16,9 +16,9 @@ from apolar._core.checks import check_integer, fits_in_memory, numeric_array
 from apolar._core.namespaces import (
     DeviceCopies,
     is_dask,
-    is_device_array,
     namespace,
     to_device_of,
+    to_host,
     to_numpy,
 )
 from apolar._core.threads import default_threads, one_blas_thread
@@ -336,7 +336,7 @@ def _signed_parts(rows: Any, weights: Any) -> Parts:
     """Return the rows of positive and those of negative weight: sources of rows take no negative weights."""
     if weights is None or is_dask(weights):
         return ((1.0, open_rows(rows, weights)),)
-    host = numeric_array(to_numpy(weights) if is_device_array(weights) else weights, "weights")
+    host = numeric_array(to_host(weights), "weights")
     if np.iscomplexobj(host) or host.ndim != 1:
         raise ValueError(f"weights must be real numbers, one per row; got an array of shape {host.shape}.")
     signs = [sign for sign in (1.0, -1.0) if np.any(sign * host > 0)] or [1.0]
@@ -406,7 +406,7 @@ def _dense(block: Any) -> Any:
 def _squared_norms(block: Any) -> Array:
     """Return the squared norms of the rows of a block, on the host."""
     squares = row_squares(block)
-    return to_numpy(squares) if is_device_array(squares) else squares
+    return to_host(squares)
 
 
 def _copies_on_host(block: Any, weights: Any) -> tuple[Array, Array | None]:
