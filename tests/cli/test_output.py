@@ -29,6 +29,7 @@ def test_outputs_that_cannot_be_written(flowers, tmp_path):
     for arguments, reason in (
         (("fit", flowers, "-k", 2, "-o", blocked / "below"), f"Cannot write to {blocked / 'below'}"),
         (("sketch", flowers, "-o", loop), "a symbolic link that leads to itself: give another path."),
+        (("fit", loop, "-k", 2), f"There is no file {loop}: check the name and the folder."),
         (("fit", flowers, "-k", 2, "--no-report", "-o", out), "it is a folder"),
     ):
         assert reason in refuse(*arguments)
