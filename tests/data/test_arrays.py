@@ -75,18 +75,6 @@ def test_moments_are_those_of_numpy(array, form):
 
 
 @each_library
-def test_sketches_are_those_of_numpy(array):
-    expected = apolar.MomentSketch(6).update(X, W).central()
-    sketch = apolar.MomentSketch(6).update(array(X[:5000]), array(W[:5000]))
-    central = sketch.update(X[5000:], W[5000:]).central()
-    np.testing.assert_allclose(central.covariance, expected.covariance, rtol=1e-10)
-    np.testing.assert_allclose(central.third.coefficients, expected.third.coefficients, rtol=1e-8, atol=1e-8)
-    frame = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 3)))[0]
-    framed = [apolar.MomentSketch(6, frame=frame).update(rows).central() for rows in (array(X), X)]
-    np.testing.assert_allclose(*(central.third.coefficients for central in framed))
-
-
-@each_library
 def test_other_dtypes_are_converted_to_double_precision(array):
     for shift in (0, 1e4):  # also far from zero
         narrow = (X + shift).astype(np.float32)

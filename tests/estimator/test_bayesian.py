@@ -213,10 +213,3 @@ def test_constant_and_repeated_columns_are_fitted():
     ours = BayesianGaussianMixture(6, init_params=START, max_iter=300).fit(rows)
     assert ours.lower_bound_ == pytest.approx(theirs.lower_bound_, rel=1e-3)
     np.testing.assert_array_equal(ours.predict(rows), theirs.predict(rows))
-
-
-def test_lines_are_printed_at_the_interval(capsys):
-    with pytest.warns(ConvergenceWarning):
-        fit(verbose=1, verbose_interval=2, max_iter=5, tol=0)
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["pass 2", "pass 4"]
