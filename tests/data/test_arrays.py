@@ -9,7 +9,7 @@ from apolar._core.namespaces import to_numpy
 from apolar.data.rows import Divided
 from mixtures import distance, pairs
 
-X, LABELS = apolar.datasets.make_example(1, 12_000, random_state=0)
+X, LABELS = apolar.datasets.make_example(1, 4000, random_state=0)
 W = np.random.default_rng(1).uniform(0.2, 2.0, len(X))
 
 
@@ -112,7 +112,7 @@ def test_what_is_wrong_is_named(array):
         (bad, None, ValueError, "row 777, column 3"),
         (X[:, 0], None, ValueError, r"X\.reshape\(-1, 1\)"),
         (X + 1j, None, TypeError, "complex"),
-        (X, W[:5], ValueError, r"shape \(12000,\)"),
+        (X, W[:5], ValueError, r"shape \(4000,\)"),
         (X, -W, ValueError, "negative"),
         (X[:3], None, ValueError, "at least as many rows"),
     ]:

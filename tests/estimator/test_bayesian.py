@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -57,7 +58,8 @@ def test_from_the_same_start_each_pass_is_that_of_scikit_learn(kind, prior_type,
         }
     theirs = FromStart(n_components=6, **parameters).fit(X)
     ours = BayesianGaussianMixture(n_components=6, init_params=START, **parameters).fit(X)
-    for name in ATTRIBUTES:
+    # Some are of later versions than others.
+    for name in filter(partial(hasattr, theirs), ATTRIBUTES):
         expected = np.asarray(getattr(theirs, name))
         if name.startswith("lower"):
             expected = expected.ravel()  # tied: an array of one number
