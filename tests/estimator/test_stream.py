@@ -10,7 +10,7 @@ from mixtures import each_family
 
 
 def test_a_stream_learns_what_the_whole_says():
-    X, labels = apolar.datasets.make_example(1, 12_000, random_state=0)
+    X, labels = apolar.datasets.make_example(1, 6000, random_state=0)
     model = GaussianMixture(4, random_state=0)
     for start in range(0, len(X), 1000):
         model.partial_fit(X[start : start + 1000])

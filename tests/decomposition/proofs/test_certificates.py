@@ -142,6 +142,9 @@ def test_hankel_matrices_do_not_recognise_sums_of_cubes():
         for flattening in (hankel_flattening(5, 3, 1), koszul_flattening(5, 3, 2))
     ]
     assert recognised == [False, True]
+    # Nothing holds for all tensors as far away as the tensor is long.
+    wide, koszul = (flint.arb(tensor.norm()), distances[1]), koszul_flattening(5, 3, 2)
+    assert not near_all_sums(to_balls(tensor.coefficients), linearised, koszul, displacement, wide)
 
 
 def test_terms_that_sum_to_the_tensor_exactly():
