@@ -1,4 +1,4 @@
-"""EM compared with scikit-learn and mclust: passes, memory, fits, hierarchical clustering, hard data."""
+"""EM compared with scikit-learn and mclust: passes, memory and fits."""
 
 import json
 import shutil
@@ -21,7 +21,6 @@ from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
-from apolar.search.hierarchical import merge_tree
 from benchmarks import problems
 
 N_COMPONENTS, N_FEATURES = 5, 10
@@ -166,16 +165,6 @@ def same_tolerance() -> str:
     return text + "\n\n" + problems.table(header, table_rows)
 
 
-def hierarchical() -> str:
-    rng = np.random.default_rng(0)
-    lines = []
-    for n_samples, n_features in ((1_000, 5), (5_000, 5), (12_665, 5)):
-        X = rng.standard_normal((n_samples, n_features)) + 4 * rng.integers(0, 3, (n_samples, 1))
-        lines.append([f"{n_samples:,} x {n_features}", f"{seconds(lambda X=X: merge_tree(X), 1):.1f}"])
-    text = "The tree of model-based hierarchical clustering (VII); the paper took 543 s for the last size."
-    return text + "\n\n" + problems.table(["rows", "seconds"], lines)
-
-
 R_SCRIPT = """
 suppressMessages(library(mclust))
 X <- as.matrix(read.csv(commandArgs(TRUE)[1], header = FALSE))
@@ -211,42 +200,7 @@ def compared_with_mclust() -> str:
     return text + "\n\n" + problems.table(["rows", "apolar s", "mclust s", "apolar BIC", "mclust BIC"], lines)
 
 
-def hard_data() -> str:
-    X, labels = apolar.datasets.make_example(1, 2000, random_state=0)
-    cases = {
-        "as it is": X,
-        "float32, offset 1e4": (X + 1e4).astype(np.float32),
-        "float64, offset 1e8": X + 1e8,
-        "scale 1e-6": X * 1e-6,
-        "scale 1e6": X * 1e6,
-        "a constant column": np.column_stack([X, np.full(len(X), 3.0)]),
-        "each row five times": np.repeat(X[:400], 5, axis=0),
-        "integers": np.round(10 * X).astype(int),
-    }
-    lines = []
-    for case, changed in cases.items():
-        true = np.repeat(labels[:400], 5) if case.startswith("each") else labels
-        cells = [case]
-        for name in ("spherical", "full"):
-            for model in (
-                apolar.GaussianMixture(4, covariance_type=name, random_state=0),
-                TheirMixture(4, covariance_type=name, random_state=0),
-            ):
-                try:
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore")
-                        predicted = model.fit(changed).predict(changed)
-                    cells.append(f"{apolar.scores.adjusted_rand_index(true, predicted):.3f}")
-                except Exception as error:
-                    cells.append(type(error).__name__)
-        lines.append(cells)
-    header = ["data", "spherical: apolar", "scikit-learn", "full: apolar", "scikit-learn"]
-    return "Adjusted Rand index on changed copies of Example 1, 2000 rows:\n\n" + problems.table(
-        header, lines
-    )
-
-
 def main() -> None:
     """Run all parts."""
-    parts = [passes(), whole_fits(), same_tolerance(), hierarchical(), compared_with_mclust(), hard_data()]
+    parts = [passes(), whole_fits(), same_tolerance(), compared_with_mclust()]
     problems.save("em", "EM compared with its peers", parts, ("numpy", "scipy", "scikit-learn"))

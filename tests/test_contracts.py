@@ -1,14 +1,9 @@
 """scikit-learn's contract: its own checks, and every start and family through the estimator."""
 
-import pickle
-
 import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 import apolar
@@ -111,24 +106,6 @@ def test_every_start_and_family(rows, name, start):
         3, covariance_type=FAMILIES[name].code, init_params=start, n_init=2, random_state=0
     )
     np.testing.assert_array_equal(by_code.fit(X).means_, model.means_)
-
-
-def test_clone_pickle_and_same_seed(rows):
-    X, _ = rows
-    model = GaussianMixture(3, prior=apolar.Prior(shrinkage=0.1), random_state=5).fit(X)
-    again = clone(model).fit(X)
-    copied = pickle.loads(pickle.dumps(model))
-    for other in (again, copied):
-        np.testing.assert_array_equal(other.means_, model.means_)
-        np.testing.assert_array_equal(other.predict(X), model.predict(X))
-
-
-def test_grid_search_and_pipelines(rows):
-    X, labels = rows
-    spherical = GaussianMixture(random_state=0, covariance_type="spherical")
-    assert GridSearchCV(spherical, {"n_components": [1, 3]}, cv=2).fit(X).best_params_ == {"n_components": 3}
-    found = make_pipeline(StandardScaler(), GaussianMixture(3, random_state=0)).fit_predict(X)
-    assert apolar.scores.error_rate(labels, found) < 0.05
 
 
 def test_weights_are_requested_by_routing():

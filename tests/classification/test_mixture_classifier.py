@@ -257,6 +257,8 @@ def test_what_makes_no_sense_is_refused():
     ):
         with pytest.raises(ValueError, match=error):
             MixtureClassifier(**parameters).fit(X, Y)
+    with pytest.raises(ValueError, match=r"Column 0 of X has .* overflow or underflow. Divide the column"):
+        MixtureClassifier().fit(X * 1e200, Y)
     with pytest.raises(NotFittedError):
         MixtureClassifier().predict(X)
 

@@ -10,10 +10,10 @@ from click.testing import CliRunner
 from apolar.cli import console, main
 
 
-def run(*arguments, stdin=None, seconds_of_line=math.inf):
-    """Run a command; on a slow machine, too, lines of progress are printed only if a test asks for them."""
+def run(*arguments, stdin=None):
+    """Run a command, without lines of progress, which on a slow machine would be printed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(console, "SECONDS_OF_LINE", seconds_of_line)
+        patch.setattr(console, "SECONDS_OF_LINE", math.inf)
         return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
 
 

@@ -1,5 +1,7 @@
 """A table of flowers, and a model of it."""
 
+import shutil
+
 import pytest
 
 import apolar
@@ -19,8 +21,17 @@ def flowers(tmp_path):
     return path
 
 
+@pytest.fixture(scope="session")
+def fitted(tmp_path_factory):
+    """The results of a fit to the flowers."""
+    folder = tmp_path_factory.mktemp("fitted")
+    succeed("example", "iris", "-o", folder / "iris.csv")
+    succeed("fit", folder / "iris.csv", "-k", 2, "--no-report", "-o", folder / "m")
+    return folder / "m"
+
+
 @pytest.fixture
-def model(flowers, tmp_path):
+def model(fitted, tmp_path):
     """A model of the flowers."""
-    succeed("fit", flowers, "-k", 2, "--no-report", "-o", tmp_path / "m")
+    shutil.copytree(fitted, tmp_path / "m")
     return tmp_path / "m" / "model.npz"

@@ -156,7 +156,7 @@ def test_labels_name_the_file_and_the_table_has_all_rows(flowers, tmp_path, name
     b.write_text(header + "".join(lines[80:]))
     data = {"folder": [a.parent], "files": [a, b], "a file twice": [a, a]}[named]
     second = (a, 80) if named == "a file twice" else (b, 70)
-    succeed("fit", *data, "-k", 2, "--no-report", "--append", "-o", tmp_path / "o")
+    succeed("fit", *data, "-k", 2, "--covariance", "diag", "--no-report", "--append", "-o", tmp_path / "o")
     marked, table = (rows_of(tmp_path / "o" / name) for name in ("labels.csv", "table.csv"))
     assert [row["file"] for row in marked] == [str(a)] * 80 + [str(second[0])] * second[1]
     assert [int(row["row"]) for row in marked] == list(range(1, len(marked) + 1))
@@ -165,7 +165,9 @@ def test_labels_name_the_file_and_the_table_has_all_rows(flowers, tmp_path, name
     predicted = run("predict", tmp_path / "o" / "model.npz", *data)
     assert predicted.output == (tmp_path / "o" / "labels.csv").read_text()
     b.write_text("\n".join(",".join(reversed(row.split(","))) for row in b.read_text().splitlines()))
-    said = refuse("fit", a, b, "-k", 2, "--append", "--no-report", "-o", tmp_path / "o")
+    said = refuse(
+        "fit", a, b, "-k", 2, "--covariance", "diag", "--append", "--no-report", "-o", tmp_path / "o"
+    )
     assert "differs in columns or delimiter" in said
 
 

@@ -29,6 +29,7 @@ def test_outputs_that_cannot_be_written(flowers, tmp_path):
     for arguments, reason in (
         (("fit", flowers, "-k", 2, "-o", blocked / "below"), f"Cannot write to {blocked / 'below'}"),
         (("sketch", flowers, "-o", loop), "a symbolic link that leads to itself: give another path."),
+        (("fit", loop, "-k", 2), f"There is no file {loop}: check the name and the folder."),
         (("fit", flowers, "-k", 2, "--no-report", "-o", out), "it is a folder"),
     ):
         assert reason in refuse(*arguments)
@@ -40,7 +41,9 @@ def test_outputs_that_cannot_be_written(flowers, tmp_path):
 @pytest.mark.parametrize("moment", ["writing", "renaming", "removing"])
 def test_a_failure_at_any_moment_keeps_the_old_results(flowers, tmp_path, monkeypatch, moment):
     out = tmp_path / "out"
-    succeed("fit", flowers, "-k", 2, "-o", out, "--outliers", "--append", "--no-report")
+    succeed(
+        "fit", flowers, "-k", 2, "--covariance", "diag", "-o", out, "--outliers", "--append", "--no-report"
+    )
     before = contents(out)
     owner, name, culprit = {
         "writing": (apolar.GaussianMixture, "save", ".part"),
@@ -56,7 +59,7 @@ def test_a_failure_at_any_moment_keeps_the_old_results(flowers, tmp_path, monkey
 
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, fail)
-        said = refuse("fit", flowers, "-k", 3, "-o", out, "--no-report")
+        said = refuse("fit", flowers, "-k", 3, "--covariance", "diag", "-o", out, "--no-report")
     assert "No space left on device. Nothing was changed." in said
     assert contents(out) == before
 

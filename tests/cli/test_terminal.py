@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from apolar import __main__
+from apolar.cli import console, main
 from cli.commands import run
 
 
@@ -144,13 +145,14 @@ def test_progress_says_how_many_are_done_and_how_long_is_left(flowers, tmp_path)
     assert b"candidates" not in printed
 
 
-def test_passes_of_a_fit_are_told_without_a_terminal(flowers, tmp_path):
-    options = ("--no-report", "-o", tmp_path / "out")
-    result = run("fit", flowers, "-k", 3, *options, seconds_of_line=1e-9)
-    assert result.exit_code == 0
-    told = re.findall(r"^fitting: (\d+) of about (\d+) passes, \d+ s$", result.stderr, re.MULTILINE)
+def test_passes_of_a_fit_are_told_without_a_terminal(flowers, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(console, "SECONDS_OF_LINE", 1e-9)
+    arguments = ["fit", str(flowers), "-k", "3", "--no-report", "-o", str(tmp_path / "out")]
+    main(arguments, standalone_mode=False)
+    out, error = capsys.readouterr()
+    told = re.findall(r"^fitting: (\d+) of about (\d+) passes, \d+ s$", error, re.MULTILINE)
     done, expected = np.array(told, dtype=int).T
     assert len(done) > 3
     assert np.all(done <= expected)
     assert done[-1] > done[0]
-    assert "of about" not in result.stdout
+    assert "of about" not in out

@@ -9,7 +9,7 @@ from apolar._core.namespaces import to_numpy
 from apolar.data.rows import Divided
 from mixtures import distance, pairs
 
-X, LABELS = apolar.datasets.make_example(1, 12_000, random_state=0)
+X, LABELS = apolar.datasets.make_example(1, 4000, random_state=0)
 W = np.random.default_rng(1).uniform(0.2, 2.0, len(X))
 
 
@@ -75,18 +75,6 @@ def test_moments_are_those_of_numpy(array, form):
 
 
 @each_library
-def test_sketches_are_those_of_numpy(array):
-    expected = apolar.MomentSketch(6).update(X, W).central()
-    sketch = apolar.MomentSketch(6).update(array(X[:5000]), array(W[:5000]))
-    central = sketch.update(X[5000:], W[5000:]).central()
-    np.testing.assert_allclose(central.covariance, expected.covariance, rtol=1e-10)
-    np.testing.assert_allclose(central.third.coefficients, expected.third.coefficients, rtol=1e-8, atol=1e-8)
-    frame = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 3)))[0]
-    framed = [apolar.MomentSketch(6, frame=frame).update(rows).central() for rows in (array(X), X)]
-    np.testing.assert_allclose(*(central.third.coefficients for central in framed))
-
-
-@each_library
 def test_other_dtypes_are_converted_to_double_precision(array):
     for shift in (0, 1e4):  # also far from zero
         narrow = (X + shift).astype(np.float32)
@@ -124,7 +112,7 @@ def test_what_is_wrong_is_named(array):
         (bad, None, ValueError, "row 777, column 3"),
         (X[:, 0], None, ValueError, r"X\.reshape\(-1, 1\)"),
         (X + 1j, None, TypeError, "complex"),
-        (X, W[:5], ValueError, r"shape \(12000,\)"),
+        (X, W[:5], ValueError, r"shape \(4000,\)"),
         (X, -W, ValueError, "negative"),
         (X[:3], None, ValueError, "at least as many rows"),
     ]:

@@ -12,7 +12,7 @@ from scipy import sparse
 
 import apolar
 
-X, _ = apolar.datasets.make_example(1, 9000, random_state=0)
+X, _ = apolar.datasets.make_example(1, 5000, random_state=0)
 W = np.random.default_rng(1).uniform(0.2, 2.0, len(X))
 
 

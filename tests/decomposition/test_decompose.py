@@ -56,7 +56,7 @@ def test_noisy_tensors_give_what_refining_the_truth_gives(noise, seed):
 
 
 def test_same_seed_same_result():
-    tensor = apolar.SymmetricTensor(3, 4, np.random.default_rng(0).standard_normal(20))
+    tensor = apolar.SymmetricTensor(3, 2, np.random.default_rng(0).standard_normal(4))
     first, second = (apolar.decompose(tensor, 2, random_state=5) for _ in range(2))
     np.testing.assert_array_equal(first.points, second.points)
     np.testing.assert_array_equal(first.weights, second.weights)
@@ -81,27 +81,12 @@ def test_real_rank_and_complex_rank_differ():
     assert "raised" in real.rank_source
     by_powers = apolar.decompose("x^3 - 3*x*y^2", method="spm", random_state=0)
     assert (by_powers.is_complex, by_powers.status) == (True, Status.EXACT)
-    quartic = apolar.decompose("x^2*y^2", random_state=0, field="real")
-    assert (quartic.rank, quartic.is_complex, quartic.status) == (4, False, Status.EXACT)
 
 
-@pytest.mark.parametrize(
-    ("form", "rank", "is_complex"),
-    [
-        ("x^3 + y^3 + z^3", 3, False),
-        ("100*x^3 + y^3 + z^3 + w^3", 4, False),  # singular values with a drop that is not noise
-        ("x*y*z", 4, False),  # Carlini, Catalisano, Geramita 2012
-        ("x^2*y", 3, False),  # of border rank 2
-        ("x^2*y^2", 3, True),  # rank 4 over the reals
-        ("(x + y + z)^5 - x^5 + 2*y^5", 3, False),
-        ("x^3 + 3*x*y^2", 2, False),
-        ("x^3 + y^3 + z^3 + 0.1*x*y*z", 4, False),  # near one of rank 3
-    ],
-)
-def test_forms_of_known_rank(form, rank, is_complex):
-    waring = apolar.decompose(form, random_state=0)
-    assert (waring.rank, waring.is_complex, waring.status) == (rank, is_complex, Status.EXACT)
-    assert waring.residual < 1e-10
+@pytest.mark.slow
+def test_real_terms_of_a_quartic_that_has_fewer_complex_ones():
+    waring = apolar.decompose("x^2*y^2", random_state=0, field="real")
+    assert (waring.rank, waring.is_complex, waring.status) == (4, False, Status.EXACT)
 
 
 def test_quadratic_linear_and_univariate_forms():

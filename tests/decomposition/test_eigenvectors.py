@@ -26,13 +26,11 @@ def test_a_generic_tensor_has_as_many_as_the_theorem_says(dim, order, is_complex
 
 
 def test_the_largest_real_one_is_the_best_term():
-    for seed in range(3):
-        coefficients = np.random.default_rng(seed).standard_normal(15)
-        tensor = SymmetricTensor(4, 3, coefficients)
-        found = apolar.eigenvectors(tensor, random_state=seed)
-        assert np.all(np.diff(np.abs(found.values[found.is_real])) < 1e-12)
-        best = apolar.decompose(tensor, rank=1, random_state=seed)
-        assert abs(found.values[0].real - best.weights[0]) < 1e-9 * tensor.norm()
+    tensor = SymmetricTensor(4, 3, np.random.default_rng(0).standard_normal(15))
+    found = apolar.eigenvectors(tensor, random_state=0)
+    assert np.all(np.diff(np.abs(found.values[found.is_real])) < 1e-12)
+    best = apolar.decompose(tensor, rank=1, random_state=0)
+    assert abs(found.values[0].real - best.weights[0]) < 1e-9 * tensor.norm()
 
 
 def test_orthogonal_terms_are_eigenvectors():

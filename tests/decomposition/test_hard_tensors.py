@@ -76,12 +76,6 @@ def test_one_of_infinitely_many_decompositions_is_not_unique(dim, order, rank, s
     assert component_errors(waring, other).max() > 1e-3
 
 
-def test_an_integer_sum_on_a_conic_is_no_noise():
-    form = "+".join(f"(x + ({t})*y + {t * t}*z)^6" for t in range(-3, 4))
-    waring = decompose(form, random_state=0)
-    assert (waring.rank, waring.status) == (7, Status.EXACT)
-
-
 # --- real tensors of complex points ------------------------------------------------------------------
 
 

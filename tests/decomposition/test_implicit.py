@@ -67,23 +67,22 @@ def test_a_small_tensor_is_formed():
     assert W.residual == V.residual
 
 
-@pytest.mark.parametrize("noise", [0.5, 3.0])
-def test_the_standard_error_is_that_of_the_estimates(noise, monkeypatch):
-    rows, _ = clusters(300, 40, 3, noise)
+def test_the_standard_error_is_that_of_the_estimates(monkeypatch):
+    rows, _ = clusters(300, 40, 3, 3.0)
     T = apolar.SymmetricTensor.from_rows(rows, None, 3)
     W = apolar.decompose(T, 3, random_state=0)
     terms = Terms(*absorb_weights(W.weights, W.points, 3))
     monkeypatch.setattr(row_tensor, "NORM_WORK", 0.0)
     scores = []
-    for seed in range(30):
+    for seed in range(16):
         norm, residual, error = implicit.residual_of(T, terms, np.random.default_rng(seed))
         scores.append((residual - W.residual) / error)
     assert norm == pytest.approx(T._norm, rel=0.1)
     estimated = apolar.decompose(T, 3, random_state=0)
     assert abs(estimated.residual - W.residual) < 4 * estimated.residual_error
     assert ("+-" in repr(estimated), "+-" in repr(W)) == (True, False)
-    # The deviation of thirty scores of deviation one has a standard error of 0.13, their mean one of 0.18.
-    assert np.std(scores) == pytest.approx(1.0, abs=0.4)
+    # The deviation of sixteen scores of deviation one has a standard error of 0.18, their mean one of 0.25.
+    assert np.std(scores) == pytest.approx(1.0, abs=0.5)
     assert abs(np.mean(scores)) < 0.6
 
 

@@ -104,7 +104,7 @@ def test_the_e_step_is_that_row_by_row(name, weighted, has_kernels, monkeypatch)
     ("name", "n_features"), [("full", 12), ("diag", 12), ("spherical", 12), ("full", 70)]
 )
 def test_each_row_may_have_a_pattern_of_its_own(name, n_features, monkeypatch):
-    X, labels = incomplete_rows(5 * n_features, 0.3 if n_features < 20 else 0.05, n_features=n_features)
+    X, labels = incomplete_rows(*((60, 0.3) if n_features < 20 else (100, 0.05)), n_features=n_features)
     assert len(np.unique(np.isnan(X), axis=0)) > 50
     data = Problem(open_rows(X), FAMILIES[name])
     parameters = data.family.m_step(data.imputed().hard_stats(labels, K), Prior())

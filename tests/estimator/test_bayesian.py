@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -57,7 +58,8 @@ def test_from_the_same_start_each_pass_is_that_of_scikit_learn(kind, prior_type,
         }
     theirs = FromStart(n_components=6, **parameters).fit(X)
     ours = BayesianGaussianMixture(n_components=6, init_params=START, **parameters).fit(X)
-    for name in ATTRIBUTES:
+    # Some are of later versions than others.
+    for name in filter(partial(hasattr, theirs), ATTRIBUTES):
         expected = np.asarray(getattr(theirs, name))
         if name.startswith("lower"):
             expected = expected.ravel()  # tied: an array of one number
@@ -213,10 +215,3 @@ def test_constant_and_repeated_columns_are_fitted():
     ours = BayesianGaussianMixture(6, init_params=START, max_iter=300).fit(rows)
     assert ours.lower_bound_ == pytest.approx(theirs.lower_bound_, rel=1e-3)
     np.testing.assert_array_equal(ours.predict(rows), theirs.predict(rows))
-
-
-def test_lines_are_printed_at_the_interval(capsys):
-    with pytest.warns(ConvergenceWarning):
-        fit(verbose=1, verbose_interval=2, max_iter=5, tol=0)
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["pass 2", "pass 4"]

@@ -9,14 +9,13 @@ from estimator.clusters import example
 from mixtures import each_family
 
 
-@pytest.mark.parametrize("name", ["spherical", "full"])
-def test_a_stream_learns_what_the_whole_says(name):
-    X, labels = apolar.datasets.make_example(1, 12_000, random_state=0)
-    model = GaussianMixture(4, covariance_type=name, random_state=0)
+def test_a_stream_learns_what_the_whole_says():
+    X, labels = apolar.datasets.make_example(1, 6000, random_state=0)
+    model = GaussianMixture(4, random_state=0)
     for start in range(0, len(X), 1000):
         model.partial_fit(X[start : start + 1000])
     assert model.n_samples_seen_ == len(X)
-    whole = GaussianMixture(4, covariance_type=name, random_state=0).fit(X)
+    whole = GaussianMixture(4, random_state=0).fit(X)
     assert model.score(X) > whole.score(X) - 0.01
     assert apolar.scores.error_rate(labels, model.predict(X)) < 0.01
     whole.partial_fit(X[:1000])

@@ -89,7 +89,7 @@ def test_the_optimum_is_that_of_direct_maximisation():
     assert -best.fun == pytest.approx(model.score(X) * len(X), abs=1e-5)
 
 
-@pytest.mark.parametrize("name", ["EII", "VVI", "EEE", "VVV"])
+@pytest.mark.parametrize("name", ["EII", "VVV"])
 def test_weights_are_counts(name):
     counts = (np.arange(len(X)) % 3).astype(float)
     tight = {"covariance_type": name, "tol": 1e-9, "max_iter": 3000}
@@ -101,8 +101,8 @@ def test_weights_are_counts(name):
 
 @pytest.mark.parametrize(("name", "weights"), pairs(FAMILY_NAMES, [None, W]))
 def test_rows_left_out_are_what_fits_without_them_say(name, weights):
-    values = fitted(X, weights, covariance_type=name).loo_samples(X, sample_weight=weights)
     seen = fitted(X, weights, covariance_type=name)
+    values = seen.loo_samples(X, sample_weight=weights)
     w = np.ones(len(X)) if weights is None else weights
     assert seen.loo_ == pytest.approx(values @ w, rel=1e-12)
     optimism = seen.score_samples(X) @ w - seen.loo_

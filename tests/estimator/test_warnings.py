@@ -21,6 +21,7 @@ from apolar.exceptions import (
     FewRowsWarning,
     LongTailsWarning,
 )
+from mixtures import pairs
 
 
 @pytest.fixture
@@ -116,8 +117,8 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_default_fits_of_ordinary_tables_warn_of_nothing(name):
+@pytest.mark.parametrize(("name", "shared"), pairs(TABLES, ["tied", "diag", "spherical"]))
+def test_default_fits_of_ordinary_tables_warn_of_nothing(name, shared):
     X = TABLES[name]()
     with warnings.catch_warnings():
         # As in a script: an error for what the filters of the library let through.
@@ -125,7 +126,7 @@ def test_default_fits_of_ordinary_tables_warn_of_nothing(name):
         warnings.simplefilter("error")
         for about_rows in (DisagreementWarning, LongTailsWarning):
             warnings.simplefilter("ignore", about_rows)
-        for kind, number in (("full", 1), ("full", 3), ("tied", 3), ("diag", 3), ("spherical", 3)):
+        for kind, number in (("full", 1), ("full", 3), (shared, 3)):
             GaussianMixture(number, covariance_type=kind, random_state=0).fit(X)
 
 

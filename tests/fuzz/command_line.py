@@ -15,23 +15,9 @@ NAMES = (
     "a", "b", "length in cm", "a", "", "1", "ß", "\x1b[31mred", "x" * 300,
     "NA", "=1+1", "c,d", 'say "so"',
 )  # fmt: skip
-
-
 CELLS = (
-    "=1+1",
-    "@x",
-    "+1+1",
-    "-2+3",
-    "\x1b[2J",
-    "\x07",
-    "-1.5",
-    "-",
-    "",
-    "plain",
-    'say "so"',
-    "\x9b1m",
-    "\ttab",
-)
+    "=1+1", "@x", "+1+1", "-2+3", "\x1b[2J", "\x07", "-1.5", "-", "", "plain", 'say "so"', "\x9b1m", "\ttab",
+)  # fmt: skip
 
 
 def run(rng):

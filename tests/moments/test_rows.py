@@ -80,12 +80,6 @@ def test_every_type_of_number(dtype):
     np.testing.assert_array_equal(central.third.coefficients, expected.third.coefficients)
 
 
-def test_the_number_of_chunks_does_not_matter(monkeypatch):
-    expected = apolar.mixture_from_moments(X, 4)
-    monkeypatch.setattr("apolar.data.rows.CHUNK_SIZE", 500)
-    assert distance(expected, apolar.mixture_from_moments(X, 4)) < 1e-9
-
-
 @pytest.mark.parametrize(
     ("table", "error", "message"),
     [

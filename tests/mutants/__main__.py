@@ -87,22 +87,10 @@ def passes(folder, tests, seconds):
         "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis"),
         **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
     }
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-n",
-        "0",
-        "-m",
-        "not slow",
-        "-p",
-        "no:cacheprovider",
-    ]
+    options = [*["-q", "-x", "-n", "0", "-p", "no:cacheprovider", "-m"], "not slow", *tests.split()]
     before = os.times()
     process = subprocess.Popen(
-        [*command, *tests.split()],
+        [sys.executable, "-m", "pytest", *options],
         cwd=ROOT,
         env=environment,
         stdout=subprocess.DEVNULL,

@@ -1,23 +1,10 @@
 """Numbers and names of clusters, noise, and the rows that are shown of each."""
 
 import numpy as np
-import pytest
 
-from apolar.plots.clusters import kept_rows, numbered_clusters
+from apolar.plots.clusters import numbered_clusters
 from apolar.scores import error_rate
 from plots.reading import three_clusters
-
-
-@pytest.mark.parametrize(
-    ("names", "numbers"),
-    [([2, 0, 1], {2: 0, 0: 1, 1: 2}), ([7.0, -1.0, 0.5], {7: 0, -1: 1}), (["z", "x", "y"], {})],
-)
-def test_found_clusters_have_the_numbers_of_their_classes(names, numbers):
-    _, labels = three_clusters()
-    clusters = numbered_clusters(labels, np.array(names)[labels], None, 60)
-    np.testing.assert_array_equal(clusters.found, labels)
-    assert not clusters.wrong.any()
-    assert clusters.component_numbers == numbers
 
 
 def test_a_class_and_a_cluster_without_a_common_row_do_not_match():
@@ -68,11 +55,3 @@ def test_rows_of_noise_are_in_no_cluster():
     assert clusters.names == ["class 0", "class 1"]
     assert clusters.legend()[-2][0] == "noise (1, found 1)"
     assert numbered_clusters(None, predicted, {0: "a", 1: "b"}, 6).names == ["a", "b"]
-
-
-@pytest.mark.parametrize("max_points", [1, 100, 600, 601])
-def test_never_more_rows_than_asked_for(max_points):
-    X, labels = three_clusters(600)
-    kept = kept_rows(X, [labels, labels[::-1]], max_points, np.random.default_rng(0))
-    assert len(kept) == min(max_points, 600)
-    assert np.all(np.diff(kept) > 0)

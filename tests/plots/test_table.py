@@ -5,7 +5,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from scipy import sparse
 
 from apolar.plots.views import TableView, chosen_columns
 from plots.reading import three_clusters
@@ -20,13 +19,6 @@ def test_columns_of_dataframes_are_read_by_name(kind):
     np.testing.assert_array_equal(table.numbers(shown[0]), X[:, ::-1])
 
 
-def test_columns_of_sparse_matrices_are_read_by_number():
-    X, _ = three_clusters()
-    table = TableView.of(sparse.csr_array(X))
-    assert (table.shape, table.names) == ((60, 2), None)
-    np.testing.assert_array_equal(table.numbers([1]), X[:, 1:])
-
-
 @pytest.mark.parametrize(
     ("columns", "positions"),
     [(None, [0, 1, 2, 3, 4]), (2, [0, 1]), (9, [0, 1, 2, 3, 4, 5]), ([4, 0, 2], [4, 0, 2]), ("f", [5])],
@@ -35,7 +27,3 @@ def test_columns_are_the_first_ones_or_those_asked_for(columns, positions):
     names = list("abcdef")
     shown = chosen_columns(columns, TableView.of(np.eye(6)), names)
     assert shown == (positions, [names[i] for i in positions])
-
-
-def test_columns_without_names_are_named_by_their_numbers():
-    assert chosen_columns([2], TableView.of(np.eye(3)), None) == ([2], ["column 2"])

@@ -12,7 +12,7 @@ from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.mixture import Prior
 from apolar.mixture.families import family
-from apolar.mixture.parameters import SufficientStats, noise_weights
+from apolar.mixture.parameters import SufficientStats
 from apolar.search import starts
 from apolar.search.candidates import start_candidates
 from apolar.search.merging import (
@@ -30,7 +30,7 @@ from apolar.search.starts import (
     spread_rows,
 )
 from em_steps import objective_of
-from mixtures import FAMILY_NAMES, each_family, pairs
+from mixtures import FAMILY_NAMES, each_family
 
 
 def data(name, n=300, seed=0, **kwargs):
@@ -205,16 +205,6 @@ def test_how_far_apart_mixtures_are(name):
     assert far > 0.1
 
 
-def test_short_runs_from_rows_beat_those_from_random_responsibilities():
-    rows, _ = data("spherical")
-    values = []
-    for from_rows in (True, False):
-        settings = {"n_runs": 12, "n_steps": 5, "from_rows": from_rows}
-        best = best_of_short_runs(rows, 4, Prior(), np.random.default_rng(0), **settings)
-        values.append(objective_of(rows, best[None], Prior()))
-    assert values[0] > values[1]
-
-
 def test_runs_without_a_finite_likelihood_lose_to_all_others(monkeypatch):
     rows, _ = data("spherical")
     likelihoods = iter([np.nan, -2.0, -1.0, np.inf])
@@ -249,15 +239,6 @@ def truth(data, labels):
     return data.m_step(data.soft_stats(labels[None] == np.arange(3)[:, None]), Prior())
 
 
-@pytest.mark.parametrize(("name", "start"), pairs(FAMILY_NAMES, list(STARTS)))
-def test_every_start_has_noise(name, start):
-    data, _ = data_of(name)
-    for candidate in start_candidates(start, data, 3, Prior(), np.random.default_rng(0)):
-        assert candidate.parameters.is_finite
-        assert candidate.parameters.weights.shape == (3,)
-        assert noise_weights(candidate.parameters.weights) > 0.005
-
-
 @each_family
 def test_the_component_that_costs_least_is_left_to_the_noise(name):
     data, labels = data_of(name)
@@ -271,13 +252,6 @@ def test_the_component_that_costs_least_is_left_to_the_noise(name):
         kept = data.m_step(data.soft_stats(labels[None] == np.delete(np.arange(3), k)[:, None]), Prior())
         likelihoods.append(data.e_step(kept[None])[1][0])
     assert int(np.argmax(likelihoods)) == 2
-
-
-def test_without_noise_no_component_is_left():
-    data, labels = data_of("full")
-    plain = Problem(data.rows, data.family)
-    parameters = plain.family.m_step(plain.hard_stats(np.maximum(labels, 0), 3), Prior())
-    assert dropped_stats(plain, parameters, 3) == []
 
 
 @each_family

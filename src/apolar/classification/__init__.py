@@ -28,10 +28,13 @@ from apolar._core.checks import (
     random_generator,
 )
 from apolar.classification.choice import ClassRows, choose_mixtures, log_joint
+from apolar.data import open_rows
 from apolar.data.chunks import as_counts
 from apolar.data.sources import naming_text_columns
+from apolar.em.whitening import check_scale
 from apolar.estimator.known_inputs import unknown_rows
 from apolar.mixture.prior import Prior
+from apolar.moments.covariance import row_moments
 from apolar.scores import CRITERIA
 from apolar.selection import component_numbers
 
@@ -195,6 +198,8 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
         self._varies = np.fmax.reduce(X, axis=0) > np.fmin.reduce(X, axis=0)
         if not np.any(self._varies):
             raise ValueError("All columns of X are constant: the classes cannot be told apart.")
+        moments = row_moments(open_rows(X, weights), allows_missing=True)
+        check_scale(moments, getattr(self, "feature_names_in_", None), 0.0)
         seed = int(random_generator(self.random_state).integers(2**31))
         others = others[0][:, self._varies], others[1]
         rows = ClassRows(X[:, self._varies], codes, weights, self.classes_, seed, others)

@@ -73,7 +73,9 @@ def not_found(path: Path) -> str:
         return f"There is no folder {shown_path(folder)}: check the name."
     if path.suffix == ".csv" and path.stem in EXAMPLES:
         return f"There is no file {shown_path(path)}: `apolar example {path.stem}` writes one."
-    close = difflib.get_close_matches(path.name, [other.name for other in folder.glob("*")], n=3, cutoff=0.7)
+    # A link that leads nowhere is listed too.
+    others = [other.name for other in folder.glob("*") if other.exists()]
+    close = difflib.get_close_matches(path.name, others, n=3, cutoff=0.7)
     guess = f"did you mean {' or '.join(repr(str(folder / other)) for other in close)}?" if close else ""
     return f"There is no file {shown_path(path)}: {guess or 'check the name and the folder.'}"
 

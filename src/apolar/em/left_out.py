@@ -81,7 +81,7 @@ class LeftOut:
             peaks = np.reshape(known_peaks[0], (n_mixtures, -1, block.n_rows))[:, :n_components]
             n_observed = known_peaks[1]
         # A row of weight 2 stands for two rows, and one of them is left out.
-        removed = None if block.weights is None else xp.clip(block.weights, max=1.0)[None, None, :]
+        removed = None if block.weights is None else xp.clip(block.weights, None, 1.0)[None, None, :]
         is_whole = removed is None or float(xp.min(removed)) == 1
         if (
             is_whole
@@ -95,7 +95,7 @@ class LeftOut:
             return self._compiled(logits, peaks, n_observed)
         logits = xp.asarray(logits, copy=True)
         distances = 2 * (to_device_of(np.ascontiguousarray(peaks), logits) - logits[:, :n_components, :])
-        distances, factors, dof = xp.clip(distances, min=0.0), 1.0, None
+        distances, factors, dof = xp.clip(distances, 0.0, None), 1.0, None
         if self.tails is not None:
             flat = xp.reshape(logits, (-1, block.n_rows))
             logits, factors, _ = (
@@ -123,11 +123,11 @@ class LeftOut:
         is_first = shares > 0.5
         others = xp.where(is_first, xp.full_like(shares, -np.inf), known[:, :n_components, :])
         others = xp.concat([others, known[:, n_components:, :]], axis=1)
-        largest = xp.clip(xp.max(others, axis=1), min=float(np.finfo(float).min))
+        largest = xp.clip(xp.max(others, axis=1), float(np.finfo(float).min), None)
         with np.errstate(divide="ignore"):  # a single component
             others = xp.log(xp.sum(xp.exp(others - largest[:, None, :]), axis=1)) + (largest - densities)
         others = others[:, None, :] - _loss(of_all, 1.0, pieces, stretch * distances, *law)
-        gains = xp.maximum(gains, xp.where(is_first, others, xp.log1p(-xp.clip(shares, max=0.5))))
+        gains = xp.maximum(gains, xp.where(is_first, others, xp.log1p(-xp.clip(shares, None, 0.5))))
         return densities + xp.sum(shares * gains, axis=1), densities
 
     def _compiled(self, logits: Array, peaks: Array, n_features: Array) -> tuple[Array, Array]:
@@ -197,7 +197,8 @@ class LeftOut:
         of_weights = each(self.added.weights)
         all_rows = of_components + n_components * of_weights
         counts = weights * total * all_rows / of_components - of_weights
-        counts = xp.clip(counts, min=2 * MIN_WEIGHT)
+        # By position: the first versions of NumPy have other names for the ends.
+        counts = xp.clip(counts, 2 * MIN_WEIGHT, None)
         removed = xp.minimum(removed, counts * (1 - MIN_LEFT))
         kept, pulled = counts - removed, xp.minimum(removed * factors, counts * (1 - MIN_LEFT))
         is_one = family.shares_covariance or n_components == 1
@@ -217,18 +218,18 @@ class LeftOut:
         factor = held / (held - removed) * widened
         # One over how many pieces a covariance has that rows estimate by themselves.
         by_diagonal = 3 / (n_observed + 2)
-        by_own = by_all = (1 / xp.clip(n_observed, min=1.0), by_diagonal, 1.0)[family.n_axes]
+        by_own = by_all = (1 / xp.clip(n_observed, 1.0, None), by_diagonal, 1.0)[family.n_axes]
         if family.n_axes == 2:
             by_all = 1 + each(self.added.diagonal) * (by_diagonal - 1)
         own = pulled * (counts / (counts - pulled))
         of_common = (own if is_one else moved) * by_all
         of_slope = of_common if is_one else of_common + own * by_own
         # A weight may vanish compared with that of all rows.
-        pieces = (own + moved) / xp.clip(of_slope, min=MIN_WEIGHT)
+        pieces = (own + moved) / xp.clip(of_slope, MIN_WEIGHT, None)
         common_slope, slope = of_common / (held * widened), of_slope / (held * widened)
         constant = xp.log((kept + of_weights) * all_rows / ((counts + of_weights) * (all_rows - removed)))
         # With noise, all components together may hold less than the row.
-        share = xp.clip(removed / of_components, max=1 - MIN_LEFT)
+        share = xp.clip(removed / of_components, None, 1 - MIN_LEFT)
         constant = constant + xp.log((1 - share) / (1 - removed / total))
         constant = constant - 0.5 * n_observed * xp.log(factor)
         in_common = held if is_one else common
@@ -247,19 +248,19 @@ class LeftOut:
         """
         xp, noise, q = namespace(distances), self.family.row_family, self.family.n_latent
         weights = to_device_of(np.array(self.mixtures.weights)[..., None], distances)
-        counts = xp.clip(self.weight * weights, min=2 * MIN_WEIGHT)
+        counts = xp.clip(self.weight * weights, 2 * MIN_WEIGHT, None)
         removed = xp.minimum(removed * xp.ones_like(counts), counts * (1 - MIN_LEFT))
         pulled = xp.minimum(removed * factors, counts * (1 - MIN_LEFT))
         signals = xp.minimum(signals, distances)
         grown = counts / (counts - pulled)
-        ratio = xp.clip(1 - pulled / (counts - pulled) * signals, min=MIN_LEFT)
+        ratio = xp.clip(1 - pulled / (counts - pulled) * signals, MIN_LEFT, None)
         longer = signals * grown**2 * (1 - removed / counts) / ratio
-        left = xp.clip(1 - pulled * (1 + signals) / counts, min=MIN_LEFT)
+        left = xp.clip(1 - pulled * (1 + signals) / counts, MIN_LEFT, None)
         rows = self.weight if self.family.shares_noise else counts
         kept = 1 - removed / rows
-        n_left = xp.clip(n_observed - q, min=1.0)
+        n_left = xp.clip(n_observed - q, 1.0, None)
         pieces = (n_left + 2) / 3 if noise.n_axes else n_left
-        of_noise = xp.clip(1 - pulled * (distances - signals) / (left * rows * pieces), min=MIN_LEFT)
+        of_noise = xp.clip(1 - pulled * (distances - signals) / (left * rows * pieces), MIN_LEFT, None)
         longer = longer + (distances - signals) * kept / (left**2 * of_noise)
         log_dets = xp.log(ratio) + pieces * xp.log(of_noise)
         log_dets = log_dets - n_left * xp.log(kept / (1 - removed / counts))
@@ -288,7 +289,7 @@ def _loss(slope: Any, pull: Any, pieces: Any, distances: Any, dof: Any, n_featur
     With degrees of freedom, of components with long tails.
     """
     xp = namespace(distances)
-    ratio = xp.clip(1 - slope * distances, min=MIN_LEFT)
+    ratio = xp.clip(1 - slope * distances, MIN_LEFT, None)
     if dof is None:
         return 0.5 * (pieces * xp.log(ratio) + distances * (pull / ratio - 1))
     longer = xp.log1p(distances * pull / ratio / dof) - xp.log1p(distances / dof)

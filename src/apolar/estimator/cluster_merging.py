@@ -257,7 +257,8 @@ def cluster_labels(shares: Any) -> Any:
     xp = namespace(shares)
     # The rest is zero up to rounding without noise.
     is_noise = 1 - xp.sum(shares, axis=1) > xp.max(shares, axis=1)
-    return xp.where(is_noise, NOISE_LABEL, xp.argmax(shares, axis=1))
+    labels = xp.argmax(shares, axis=1)
+    return xp.where(is_noise, xp.full_like(labels, NOISE_LABEL), labels)
 
 
 def combine(mixture: Any, rows: Rows, n_clusters: int | None, by: str = "entropy") -> Combination:

@@ -348,7 +348,8 @@ class FittedState:
         if self.parameters.noise is None or what == "densities":
             return values
         if what == "labels":
-            return namespace(values).where(values == n_components, NOISE_LABEL, values)
+            xp = namespace(values)
+            return xp.where(values == n_components, xp.full_like(values, NOISE_LABEL), values)
         return values[:, :n_components]
 
     def _only_chunk(self, rows: Rows) -> Chunk | None:

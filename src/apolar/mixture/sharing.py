@@ -116,8 +116,10 @@ def _variances_along(family: Family, values: Array, divisor: Array) -> Array:
 
 def _common_axes(family: Family, scatter: Array, divisor: Array) -> tuple[Array, Array]:
     """Return the axes of one mixture, and the variances along them, from the better of two starts."""
-    traces = np.maximum(np.trace(scatter, axis1=-2, axis2=-1), MIN_WEIGHT)
-    means = scatter.sum(axis=0), (scatter / traces[:, None, None]).sum(axis=0)
+    traces = np.trace(scatter, axis1=-2, axis2=-1)[:, None, None]
+    # What is not above zero is rounding of a component without scatter.
+    scatter, traces = np.where(traces > 0, scatter, 0.0), np.maximum(traces, MIN_WEIGHT)
+    means = scatter.sum(axis=0), (scatter / traces).sum(axis=0)
     starts = [np.linalg.eigh(mean)[1] for mean in means]
     ends = [_rotate(family, scatter, divisor, start, FIRST_SWEEPS) for start in starts]
     # Where the variances are the best for the axes, the objective is minus this, up to a constant.

@@ -98,7 +98,7 @@ class Tails:
         shifts, constants, exponents = (to_device_of(np.ascontiguousarray(a), logits) for a in of_counts)
         largest = to_device_of(np.ascontiguousarray(self.peaks[:, None] if peaks is None else peaks), logits)
         degrees = to_device_of(dof, logits)
-        distances = xp.clip(2 * (largest - logits), min=0.0)
+        distances = xp.clip(2 * (largest - logits), 0.0, None)
         logs, factors = xp.log1p(distances / degrees), exponents / (degrees + distances)
         slopes = 0.5 * (constants - logs + factors * distances / degrees)
         return TailTerms(largest + shifts - 0.5 * exponents * logs, factors, slopes)

@@ -165,6 +165,7 @@ def sum_of_conjugates(polynomial, point, order):
     return ExactWaring((Fraction(1),) * degree, tuple(points), order, len(point)).to_tensor()
 
 
+@pytest.mark.slow
 def test_complex_terms_of_a_family_are_moved():
     # Complex points divided by their largest coefficient have one there up to rounding only.
     form = "2*x^4 - 4*x^3*y - 12*x^2*y^2 + 12*x*y^3 - 2*y^4"

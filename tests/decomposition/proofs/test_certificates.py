@@ -14,6 +14,7 @@ from apolar.decomposition.proofs.flattenings import hankel_flattening, koszul_fl
 from apolar.decomposition.proofs.newton import Linearisation, near_all_sums
 from apolar.decomposition.ranks import PRIME
 from apolar.tensor.monomials import sum_of_powers
+from mixtures import pairs
 from problems import noisy
 from problems import random_terms as draw_terms
 
@@ -66,10 +67,9 @@ def test_the_distance_is_not_below_the_exact_one(dim, order, rank):
 SHAPES = [(3, 4, 3), (3, 6, 5), (2, 7, 3), (4, 4, 4), (5, 3, 3), (4, 3, 4), (3, 5, 4), (2, 5, 3), (4, 3, 5)]
 
 
-@pytest.mark.parametrize("is_complex", [False, True])
-@pytest.mark.parametrize(("dim", "order", "rank"), SHAPES)
-def test_terms_before_noise_are_within_the_radius(dim, order, rank, is_complex):
-    claims = 0
+@pytest.mark.parametrize(("shape", "is_complex"), pairs(SHAPES, [False, True]))
+def test_terms_before_noise_are_within_the_radius(shape, is_complex):
+    (dim, order, rank), claims = shape, 0
     for seed in range(0, 8, 2):
         truth = random_terms(dim, order, rank, seed, is_complex)
         clean = truth.to_tensor()
@@ -142,6 +142,9 @@ def test_hankel_matrices_do_not_recognise_sums_of_cubes():
         for flattening in (hankel_flattening(5, 3, 1), koszul_flattening(5, 3, 2))
     ]
     assert recognised == [False, True]
+    # Nothing holds for all tensors as far away as the tensor is long.
+    wide, koszul = (flint.arb(tensor.norm()), distances[1]), koszul_flattening(5, 3, 2)
+    assert not near_all_sums(to_balls(tensor.coefficients), linearised, koszul, displacement, wide)
 
 
 def test_terms_that_sum_to_the_tensor_exactly():
@@ -209,7 +212,7 @@ def test_limits_of_sums_are_not_called_minimal():
     assert not certificate.minimal
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_bounds_never_exceed_the_number_of_terms(seed):
     rng = np.random.default_rng(seed)
     for _ in range(8):

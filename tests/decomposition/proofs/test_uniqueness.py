@@ -74,7 +74,7 @@ def generic_truth(dim, order, rank):
     return rank * dim < size
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_generic_terms_of_any_shape_are_never_misjudged(seed):
     rng = np.random.default_rng(seed)
     decided = 0
