@@ -722,7 +722,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         return marginals.quantile(self, q)
 
     def discriminating_directions(self, n_directions: int = 2) -> Directions:
-        """Return the directions in which the components are most apart, as mclust's `MclustDR`.
+        """Return the directions that separate the components best, as mclust's `MclustDR`.
 
         The first are those of linear discriminant analysis, which separate the means (mclust's `crimcoords`,
         of the fitted mixture in place of labels); then come those in which the covariances differ most

@@ -328,7 +328,7 @@ def conditional(model: Model, columns: Any, values: Any) -> Model:
 
 
 def directions(model: Any, n_directions: int) -> Directions:
-    """Return the directions in which the components are most apart; noise does not count."""
+    """Return the directions that separate the components best; noise does not count."""
     check_integer(n_directions, "n_directions", least=1)
     state = FittedState.of(model)
     weights, means = state.parameters.weights, state.parameters.means

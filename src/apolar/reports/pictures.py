@@ -142,7 +142,7 @@ def _matrix(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureVi
 
 
 def _glance(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureView) -> PagePicture:
-    """Return the rows in the plane in which the clusters are most apart, with those in doubt."""
+    """Return the rows in the plane that separates the clusters best, with those in doubt."""
     # A cluster of a few odd rows would make the others a dot.
     large = np.flatnonzero(analysis.counts >= LIMITS.few_rows).tolist()
     large = large if len(large) > 1 else list(range(len(mixture.means)))
@@ -151,18 +151,19 @@ def _glance(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureVi
     columns = mixture.separating_columns(N_COLUMNS)
     shown = choose_rows(analysis, X, columns, LIMITS.panel_points, row_numbers)
     if n_columns == 2:
-        plane, values = mixture, shown.values
+        plane, values, alt = mixture, shown.values, "The rows in the two columns of the table."
         names = (analysis.names[0], analysis.names[1])
-        how = "The clusters in the two columns of the table."
+        how = []
     else:
         directions = mixture.discriminating_plane()
+        alt = "The rows in the two directions that separate the clusters best."
         plane, values = directions.mixture, directions.places(shown.values)
         first, second = directions.axis_names(analysis.names)
         names = (
             chart.shorten(first, int(LARGE[0] / (0.6 * TEXT))),
             chart.shorten(second, int(LARGE[1] / (0.6 * TEXT))),
         )
-        how = "Each direction mixes columns so that the clusters are as far apart as possible."
+        how = ["Each direction is a combination of columns."]
     rows, n_doubtful = np.arange(len(values)), int(np.count_nonzero(analysis.is_doubtful))
     # Where many rows are in doubt, their large marks would hide the clusters.
     marks_doubt = n_doubtful <= LIMITS.much_doubt * analysis.n_rows
@@ -174,10 +175,9 @@ def _glance(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureVi
     ]
     panel = replace(panel, layers=[*panel.layers, *ellipses])
     doubtful = [(f"in doubt ({n_doubtful:,})", IN_DOUBT)] if n_doubtful and marks_doubt else []
-    notes = [how, ELLIPSES, *shown.remarks]
+    notes = [*how, ELLIPSES, *shown.remarks]
     legend = _row_legend(analysis, shown, doubtful)
     panel = replace(_with_rings(panel, shown, values), notes=notes, marks=legend)
-    alt = "The rows, seen from where the clusters are most apart."
     alt += " Large marks with a rim are in doubt." if doubtful else ""
     return _picture(GLANCE, alt, [[panel]], "w", shown, size=LARGE, names_rows=True)
 

@@ -18,6 +18,7 @@ from apolar._core.arrays import Array, frozen
 from apolar.cli.console import TableError, count_noun, join_list, quote, size_text
 from apolar.cli.tables.columns import (
     ALL,
+    SAMPLE_ROWS,
     ColumnChoice,
     Content,
     NumberParser,
@@ -357,7 +358,8 @@ class _Rows:
             row, i = np.argwhere(is_bad)[0].tolist()
             where = content.name, content.unit, places[row], self.names[i]
             if is_wrong[row, i]:
-                raise TableError(not_a_number(*where, frame.row(row)[i], content.parse.decimal))
+                wrong = (frame.row(row)[i] for row, i in np.argwhere(is_wrong)[:SAMPLE_ROWS].tolist())
+                raise TableError(not_a_number(*where, wrong, content.parse))
             raise TableError(
                 f"{cell_place(*where)}: the number is infinite or too large. Correct it, or leave the cell "
                 "empty and use --drop-missing."

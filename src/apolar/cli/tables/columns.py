@@ -24,8 +24,9 @@ FRAME_SIZE = 2**22
 SAMPLE_ROWS = 1000
 MIN_NUMERIC = 0.9
 
-# Longer cells are not codes for missing values.
+# Longer cells are not codes for missing values, nor are more of them.
 LONGEST_CODE = 20
+MAX_CODES = 5
 
 ALL = "all"
 """In place of names: all columns."""
@@ -289,9 +290,9 @@ def describe_columns(
         wrong = column.filter(is_wrong[:, i])
         kind = _kind_of_text(column.filter(is_wrong[:, i] | ~np.isnan(values[:, i])), wrong)
         place = places[start + int(np.argmax(is_wrong[:, i]))]
-        is_code = kind == "text" and n_wrong[i] < n_present[i] and wrong.n_unique() == 1
-        problem = not_a_number(source, unit, place, name, wrong[0], parse.decimal)
-        columns.append(Column(name, kind, problem, wrong[0] if is_code else ""))
+        has_code = kind == "text" and n_wrong[i] < n_present[i] and wrong.n_unique() == 1
+        problem = not_a_number(source, unit, place, name, wrong[:1], parse)
+        columns.append(Column(name, kind, problem, wrong[0] if has_code else ""))
     first = below.to_series(0)
     is_counted = first.str.contains(r"^[0-9]+$").fill_null(False).all() and first.is_unique().all()
     if has_header and is_counted and len(top) > 1 and not top[0].strip():
@@ -308,23 +309,33 @@ def _kind_of_text(present: pl.Series, wrong: pl.Series) -> str:
     return AMBIGUOUS if wrong.str.contains(DECORATED_NUMBER).all() else "text"
 
 
+def is_code(cell: str) -> bool:
+    """Return whether a cell that is not a number may stand for a missing value."""
+    return len(cell) <= LONGEST_CODE and "," not in cell and not re.match(DECORATED_NUMBER, cell)
+
+
 def cell_place(source: str, unit: str, place: int, name: str) -> str:
     """Return where a cell is."""
     return f"{source}, {unit} {place:,}, column {quote(name)}"
 
 
-def not_a_number(source: str, unit: str, place: int, name: str, cell: str, decimal: str | None) -> str:
-    """Return the message on a cell that should be a number."""
-    cell = cell.strip()
+def not_a_number(
+    source: str, unit: str, place: int, name: str, cells: Iterable[str], parse: NumberParser
+) -> str:
+    """Return the message on a cell that should be a number: the first of several, which may be codes."""
+    cell, *others = dict.fromkeys(each.strip() for each in cells)
     groups = re.search(r"\d([,.'\s_])\d{3}(?!\d)", cell)
     if not re.match(DECORATED_NUMBER, cell):
-        missing = f", use --na-values {shlex.quote(cell)} if it stands for a missing value"
-        remedy = f"Correct the cell{missing if len(cell) <= LONGEST_CODE else ''}"
+        found = [each for each in (cell, *others) if is_code(each)]
+        found = found if len(found) <= MAX_CODES else found[:1]
+        what = "it stands for a missing value" if len(found) == 1 else "they stand for missing values"
+        missing = f", use --na-values {shlex.quote(','.join([*sorted(parse.missing), *found]))} if {what}"
+        remedy = f"Correct the cell{missing if is_code(cell) else ''}"
     elif groups is None and re.match(WRITTEN_NUMBER, cell):
-        sign = "comma, like the other numbers" if decimal == "," else "point"
+        sign = "comma, like the other numbers" if parse.decimal == "," else "point"
         remedy = f"Write it with a decimal {sign}"
     else:
-        sign = groups[1] if groups else "." if decimal == "," else ","
+        sign = groups[1] if groups else "." if parse.decimal == "," else ","
         remedy = f"Use --thousands '{sign}'" if sign != "'" else 'Use --thousands "\'"'
         remedy += " to read thousands separators, currency and percent signs"
     return (
