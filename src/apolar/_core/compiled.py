@@ -138,7 +138,7 @@ def e_step(
     weights : ndarray of float64, shape (n_rows,), or None
     row_map : RowMap
     natural : ndarray, shape (n_mixtures, n_components, n_stats)
-        Natural parameters, of which the logits are the product with (1, z, quadratics of z).
+        Natural parameters; their products with (1, z, quadratics of z) are the logits.
     kind : int
     n_threads : int, default=1
     is_hard : bool, default=False

@@ -204,7 +204,7 @@ def reproduce(
                 command=f"apolar reproduce {' '.join(names)} {sizes}" if is_all else None,
             )
     except KeyboardInterrupt as error:
-        saved = f"Interrupted. What was done is in {folder}; run the same command to go on."
+        saved = f"Interrupted. What was done is in {folder}; run the same command to continue."
         if folder is None:
             is_long = any(label in printed.STUDIES for label in labels)
             remedy = " Give -o DIR to save results as they come." if is_long else ""

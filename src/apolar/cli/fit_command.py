@@ -1,4 +1,4 @@
-"""`apolar fit` and `apolar select`: clusters of a table, a model and a report; how many, of which form."""
+"""`apolar fit` and `apolar select`: clusters of a table, a model and a report; candidates compared."""
 
 from __future__ import annotations
 
@@ -422,7 +422,7 @@ def select(
 
 
 def _as_cells(row: Row) -> dict[str, Any]:
-    """Return a candidate by the names of the columns that are written; None for numbers it has not."""
+    """Return a candidate by the names of the columns that are written; None for missing numbers."""
     from apolar.scores import CRITERIA
 
     return {

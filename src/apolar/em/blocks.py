@@ -47,7 +47,7 @@ class Block(ABC):
     scratch : Scratch
         The working memory of the thread.
     known : Known or None
-        What is known of the rows.
+        What is known about the rows.
     """
 
     known: Known | None = None
@@ -114,7 +114,7 @@ class Block(ABC):
     def weighted_stats(self, weighted: Any, responsibilities: Any, natural: Array) -> Any:  # noqa: ARG002
         """Return the row statistics summed under responsibilities times factors.
 
-        Where values are missing, what is known of them does not depend on the factors: their covariances
+        Where values are missing, what is known about them does not depend on the factors: their covariances
         count by the responsibilities.
         """
         return self.stats(weighted)

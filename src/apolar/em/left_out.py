@@ -416,7 +416,7 @@ def _grids(family: Family, stats: SufficientStats) -> dict[str, tuple[float, ...
     """Return the values of each strength that are compared.
 
     Where rows that are repeated, or too few, leave a component without variance, it takes some of the common
-    covariance: a row of which there is a copy would be the likelier, the narrower the component.
+    covariance: a row that has a copy would be more likely the narrower the component.
     """
     used = used_strengths(family, stats.counts.shape[-1], stats.n_features)
     is_wide = family.smallest_variance(family.scatter(stats)) > SETTINGS.prior_floor

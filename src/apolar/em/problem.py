@@ -68,7 +68,7 @@ class Problem(RowSamples):
     available_covariance : ndarray, shape (n_features, n_features), optional
         The covariance of the rows, in the units of the data, if a whitening is given and values are missing.
     known : Known, optional
-        What is known of the rows, which are dense and in memory, and of the parameters.
+        What is known about the rows, which are dense and in memory, and of the parameters.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Problem(RowSamples):
         """Return the problem with some of its attributes changed.
 
         Another family has the same row statistics: it shares more or less. Other rows are counted, unless
-        `n_rows` and `weight` are given, and nothing is known of them, unless it is given.
+        `n_rows` and `weight` are given, and nothing is known about them, unless it is given.
         """
         other, is_stored = copy.copy(self), not changes.keys() & _STORED
         if not is_stored:
@@ -164,7 +164,7 @@ class Problem(RowSamples):
     def _block_to_keep(self) -> Block | None:
         """Return all rows as one block, if it is small; with missing values, if the rows are in memory.
 
-        Also if something is known of them.
+        Also if something is known about them.
         """
         block = self._block_of_all()
         if block is not None:
@@ -300,7 +300,7 @@ class Problem(RowSamples):
         return self.known.targets(stats)
 
     def with_what_is_known(self, start: Fit) -> Fit:
-        """Return a start whose components are those of which something is known, and as it is known."""
+        """Return a start with the components about which something is known set to what is known."""
         if self.known is None or not self.known.names_components:
             return start
         order = nearest_order(start.parameters.means, self.targets)

@@ -1,4 +1,4 @@
-"""Quadratic models of a function of which each evaluation is one pass over the rows.
+"""Quadratic models of a function whose evaluation takes one pass over the rows.
 
 The steps of L-BFGS lead to an optimum; Krylov spaces of the Hessian tell whether it is a maximum, and what
 remains to be gained.

@@ -135,8 +135,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         n_features) diag, (n_components,) spherical, (n_features,) tied_diag, () tied_spherical;
         with few factors (n_components, n_features, 1 + n_factors): `noise_variances_`, then `loadings_`.
     precisions_, precisions_cholesky_ : ndarray
-        In the same shape. With few factors `precisions_` holds 1 / noise_variances_, then W, for the inverse
-        diag(1 / noise_variances_) - W W^t, and there is no `precisions_cholesky_`.
+        In the same shape. With few factors `precisions_` holds 1 / v, v = `noise_variances_`, then W, for the
+        inverse diag(1 / v) - W W^t, and there is no `precisions_cholesky_`.
     n_factors_ : int
         With covariances of few factors.
     loadings_ : ndarray, shape (n_components, n_features, n_factors)
@@ -522,7 +522,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         X : array_like, shape (n_samples, n_features)
             The rows of the fit.
         sample_weight : array_like, shape (n_samples,), optional
-            Their weights: a row of weight 2 stands for two rows, of which one is left out.
+            Their weights: a row of weight 2 stands for two rows, one of which is left out.
 
         Returns
         -------

@@ -163,7 +163,7 @@ class OutlierRule:
 def _distance_limits(state: FittedState, tail: float, *, is_new: bool) -> Array:
     """Return the squared distances that rows of each component exceed with a probability.
 
-    That are quantiles of chi-squared, or of F where tails are long, for parameters that are known. Those of
+    These are quantiles of chi-squared, or of F where tails are long, for parameters that are known. Those of
     new rows are longer, as parameters are estimated: Hotelling's law for the mean and covariance of as many
     rows as estimate those of a component [hotelling1931]. Where columns are independent, the law of a sum of
     squares of t is approximated by F with the same mean and variance.
@@ -282,7 +282,10 @@ def _laws_of_column(model: Any) -> tuple[Array, Array, Array, Any]:
             "model.marginal(0).quantile(0.5)."
         )
     if parameters.noise is not None:
-        raise ValueError("A noise component has no law of its own: fit with noise=False, or take a marginal.")
+        raise ValueError(
+            "The distribution function of a noise component is not available: fit with noise=False, or take "
+            "a marginal."
+        )
     variances = state.family.matrices(np.asarray(parameters.covariances), *parameters.means.shape)[:, 0, 0]
     law = norm if parameters.dof is None else t(parameters.dof)
     return parameters.weights / parameters.weights.sum(), parameters.means[:, 0], np.sqrt(variances), law

@@ -44,7 +44,7 @@ ELLIPSES = "Ellipses at 2 standard deviations hold 86% of a Gaussian."
 
 @dataclass(frozen=True, eq=False)
 class TableView:
-    """X, of which columns are read by their numbers.
+    """X, whose columns are read by number.
 
     Attributes
     ----------

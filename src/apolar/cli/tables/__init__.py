@@ -294,7 +294,7 @@ def read_table(
 
 
 class _Rows:
-    """What is known of the rows of one table, which are read from one file after the other.
+    """What is known about the rows of one table, which are read from one file after the other.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ class _Rows:
     drops : bool
         Whether rows in which a number is missing are left out; otherwise they have NaN.
     na_values : sequence of str
-        Of which numbers stand for a missing value.
+        Which numbers stand for a missing value.
     strings : sequence of str
         What is read as strings: keys of `ColumnChoice.strings`.
     """

@@ -165,7 +165,7 @@ def _similar_columns(sample: Array, columns: list[int]) -> dict[int, int]:
 
 
 def _problem_of_copy(a: Array, b: Array, name: str) -> str:
-    """Return what is said about a column that is a copy of another one, or "" if it is none."""
+    """Return what is said about a column that is a copy of another one, or "" if it is not a copy."""
     present = ~np.isnan(a)
     if not np.array_equal(present, ~np.isnan(b)):
         return ""

@@ -342,7 +342,7 @@ def _integer_relation(values: Sequence[Any], bits: int) -> list[int] | None:
 
 
 def _least_polynomial(value: Any, bits: int, max_degree: int) -> tuple[int, ...] | None:
-    """Return the integer polynomial of least degree of which a number is a root, or None."""
+    """Return the integer polynomial of least degree that has a number as a root, or None."""
     for degree in range(1, max_degree + 1):
         powers = [value**k for k in range(degree + 1)]
         relation = _integer_relation(powers, _certain_bits(value, degree, bits))
