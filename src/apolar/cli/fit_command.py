@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import BadInput, Bar, as_number, escape_lines, join_list, print_object, say, show_grid
+from apolar.cli.console import BadInput, Bar, as_number, escape_lines, print_object, say, show_grid
 from apolar.cli.options import (
     GroupedCommand,
     check_sources,
@@ -37,6 +37,7 @@ from apolar.cli.output import (
     outliers_sentence,
 )
 from apolar.cli.sketch_command import fit_sketch
+from apolar.exceptions import join_names
 
 if TYPE_CHECKING:
     from apolar.cli.tables import TableFile
@@ -222,7 +223,7 @@ def provenance(table: TableFile, seed: int, *notes: str) -> Provenance:
     words = [Path(word).name if Path(word).exists() else word for word in sys.argv[1:]]
     names = [Path(name).name for name in table.files]
     return Provenance(
-        join_list(names, shown=3),
+        join_names(names, most=3),
         shlex.join(["apolar", *words]),
         seed,
         table.n_dropped,

@@ -15,7 +15,8 @@ import polars as pl
 
 from apolar._core.arrays import Array
 from apolar._core.checks import MISSING_WORDS
-from apolar.cli.console import TableError, join_list, quote
+from apolar.cli.console import TableError, quote
+from apolar.exceptions import join_names
 
 # Numbers, or characters of text, that are held at once.
 FRAME_SIZE = 2**22
@@ -409,7 +410,7 @@ def choose_columns(
     if not used:
         held = [f"{quote(table[i].name)} {table[i].holds}" for i in skipped]
         raise TableError(
-            f"{content.name} has no numeric column: {join_list(held or ['none is left or chosen'])}. "
+            f"{content.name} has no numeric column: {join_names(held or ['none is left or chosen'])}. "
             "Give a file with at least one column of numbers."
         )
     names = [table[i].name for i in used]
@@ -436,7 +437,7 @@ def find_columns(content: Content, wanted: Sequence[str | int] | str | int) -> t
             by_lower = {name.lower(): quote(name) for name in names}
             close = difflib.get_close_matches(text.lower(), by_lower, n=3)
             guess = f" Did you mean {' or '.join(by_lower[name] for name in close)}?" if close else ""
-            listed = join_list([quote(name) for name in names], shown=20)
+            listed = join_names([quote(name) for name in names], most=20)
             raise TableError(f"{content.name} has no column {quote(text)}.{guess} Its columns are {listed}.")
     return tuple(positions)
 
@@ -444,7 +445,7 @@ def find_columns(content: Content, wanted: Sequence[str | int] | str | int) -> t
 def _ambiguous(content: Content, name: str) -> TableError:
     numbers = [str(i) for i, column in enumerate(content.columns, start=1) if column.name == name]
     return TableError(
-        f"{content.name} has {len(numbers)} columns called {quote(name)} (columns {join_list(numbers)}): "
+        f"{content.name} has {len(numbers)} columns called {quote(name)} (columns {join_names(numbers)}): "
         "rename them, or choose one by its number with --columns."
     )
 
@@ -465,7 +466,7 @@ def match_columns(first: Content, choice: ColumnChoice, other: Content, *, must_
         differing = sorted(set(names) ^ set(others)) or names
         raise TableError(
             f"{other.name} has other columns than {first.name}: they differ in "
-            f"{join_list([quote(name) for name in differing])}. Give files with the same columns, or choose "
+            f"{join_names([quote(name) for name in differing])}. Give files with the same columns, or choose "
             "columns with --columns."
         )
     matched = choose_columns(other, [names[position] for position in choice.columns], None)

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.cli.console import join_list, quote
+from apolar.cli.console import quote
 from apolar.cli.tables.columns import SAMPLE_ROWS
+from apolar.exceptions import join_names
 
 KINDS = ("constant", "row numbers", "few values", "duplicate")
 """The kinds of columns that say nothing about clusters, or would decide them alone. A further one, "rating",
@@ -242,7 +243,7 @@ def notes_on_codes(X: Array, names: Sequence[str]) -> tuple[str, ...]:
 def _notes_on_dropped(kind: str, findings: Sequence[ColumnFinding]) -> list[str]:
     """Return the sentences on columns that were dropped, with the option that includes them."""
     if len(findings) > 3:
-        names = join_list([quote(finding.name) for finding in findings])
+        names = join_names([quote(finding.name) for finding in findings])
         remedy = " Use --keep all to include them." if kind in KINDS else ""
         return [f"Dropped columns {names}: they {_PROBLEMS_OF_MANY.get(kind, f'hold {kind}')}.{remedy}"]
     notes = []

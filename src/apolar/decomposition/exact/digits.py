@@ -207,7 +207,7 @@ def move_terms(terms: MovingTerms, goal: Array) -> MovingTerms:
                 break
     if not terms.are_isolated:
         raise ValueError(
-            "The terms are one of a continuous family, along which they could not be moved to simple points. "
+            "The terms belong to a continuous family, and could not be moved along it to simple points. "
             "Decompose the form with another seed."
         )
     return terms

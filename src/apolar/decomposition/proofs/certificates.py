@@ -267,7 +267,9 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
         unknown = unknown_size(sizes, residual, float(size)) / sizes.min()
         if not near.unique or condition_number(units, order) * unknown < TUNING.undetermined:
             return near
-        reason = "to rounding, the terms can move and keep their sum: they may be one of a continuous family"
+        reason = (
+            "up to rounding, the terms can move and keep their sum: they may belong to a continuous family"
+        )
     return replace(near, unique=None, unique_by=reason) if near.unique else near
 
 
