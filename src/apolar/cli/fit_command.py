@@ -364,9 +364,9 @@ def select(
     as_json: bool,
     **reading: Any,
 ) -> None:
-    """Compare numbers and forms of clusters.
+    """Compare numbers of clusters and families of covariances.
 
-    By default 1 to 9 clusters of every form; `apolar fit` takes the same
+    By default 1 to 9 clusters in every family; `apolar fit` takes the same
     options, and fits the best.
 
     \b
