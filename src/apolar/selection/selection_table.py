@@ -231,8 +231,7 @@ def reason(selection: Selection) -> str:
         text += f" No more than {r} were tried: try more."
     elif most > least and r == least > 1:
         text += f" No fewer than {r} were tried: try fewer."
-    is_combined = clusters is not None and clusters.n_clusters < r
-    combined = clusters.sentence if is_combined else ""
+    combined = clusters.sentence if clusters is not None and clusters.n_clusters < r else ""
     return " ".join(filter(None, [text, combined, selection.note]))
 
 

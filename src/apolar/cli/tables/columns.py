@@ -379,7 +379,7 @@ def choose_columns(
     ----------
     content : Content
     columns : sequence of str or int, optional
-        Names, or numbers from one; by default all columns of numbers but the
+        Names, or numbers from one; by default all columns of numbers except the
         label column.
     label_column : str or int, optional
     keep : sequence of str or int, optional
