@@ -70,6 +70,10 @@ BANNED = [
     (r"\bgives? (?:it|them|each|the \w+) back\b", "the terms give it back", "'reproduces', 'recovers'"),
     (r"\bas it should be\b", "that is as it should be", "'expected'"),
     (r"\bto go on\b", "the same command to go on", "'to continue'"),
+    (r"(?:[.:;?!]\s+|\n\s*\n\s*)(?:And|Or|Nor) [a-z]", "The rows. And their weights", "a sentence"),
+    (r"\b[Ii]n place of\b", "the median in place of the mean", "'instead of'"),
+    (r"\b[Oo]ne less (?!than\b)", "one less the weight of noise", "'one minus'"),
+    (r"\bto speak of\b", "no volume to speak of", "'hardly any'"),
     (r"\bmost apart\b", "where clusters are most apart", "'separate best'"),
 ]
 # A phrase may go on in the next line.

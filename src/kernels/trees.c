@@ -1,5 +1,5 @@
 /* Trees of groups of rows that are merged in pairs: the compiled form of `apolar.search.hierarchical._Groups`, with the
-   least cost of each group and a bound on its other costs in place of the matrix of all costs.
+   least cost of each group and a bound on its other costs instead of the matrix of all costs.
 
    The cost of a pair must be the same to the last bit whichever of the two groups it is computed for, and rounding must
    decide as it does there. So each product is rounded before it is added: one loop stores products, and the next adds

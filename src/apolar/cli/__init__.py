@@ -20,7 +20,7 @@ from apolar.cli.sketch_command import merge, sketch
 # The headings of help, and the commands under each.
 TASKS = {
     "Clusters of a table": ("example", "fit", "select", "predict"),
-    "Sums in place of rows": ("sketch", "merge"),
+    "Sums instead of rows": ("sketch", "merge"),
     "Tensors, and the paper": ("decompose", "reproduce"),
 }
 # Where `all` goes, unless a folder is given.

@@ -56,7 +56,7 @@ MAX_DESCRIBED = 12
 @table_options
 @click.option("--label-column", metavar="NAME", help="Known classes, to compare the clusters with.")
 @id_option
-@click.option("--sketch", type=click.Path(dir_okay=False), help="A sketch in place of DATA: no labels.")
+@click.option("--sketch", type=click.Path(dir_okay=False), help="A sketch instead of DATA: no labels.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the results; apolar-DATA.")
 @click.option("--append", is_flag=True, help="Also write DATA with clusters and probabilities: table.csv.")
 @outliers_option

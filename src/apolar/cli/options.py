@@ -17,7 +17,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 MAX_NUMBER = 10_000
 # The most that `auto` tries, as in the library: without its imports a bad number is refused at once.
 MAX_COMPONENTS = 9
-# In place of the names of all families, and of a number.
+# Instead of the names of all families, and of a number.
 ALL = "all"
 ALONE = "alone"
 

@@ -66,7 +66,7 @@ def elliptical_gains(problem: Problem, parameters: WhitenedParameters) -> Array:
     def densities(rows: slice) -> tuple[Array, Array]:
         """Return the densities of mixtures of each size, then of the noise, relative to the largest one.
 
-        And the logarithm of that, per row.
+        The logarithm of that comes second, per row.
         """
         of_sizes = n_observed[rows] * sizes[:, None] + distances[:, None, rows] * np.exp(-sizes)[:, None]
         logs = largest[:, None, rows] - 0.5 * of_sizes

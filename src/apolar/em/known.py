@@ -1,6 +1,6 @@
 """What is known before a fit: the components of some rows, rows that belong together, and parameters.
 
-A row of a known component has the weighted density of that component in place of that of the mixture. The
+A row of a known component has the weighted density of that component instead of that of the mixture. The
 rows of a group are in one component: their density is the sum, over the components, of the products of their
 weighted densities [shental2004]. EM then maximises the joint likelihood of the rows and of what is known.
 """

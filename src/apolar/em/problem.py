@@ -227,7 +227,7 @@ class Problem(RowSamples):
         return self.replace(measurement=0.0) if np.any(self.measurement) else self
 
     def imputed(self, parameters: WhitenedParameters | None = None) -> Problem:
-        """Return the rows with the expected value in place of each missing one; themselves if none is.
+        """Return the rows with the expected value instead of each missing one; themselves if none is.
 
         By default, the expected values are those of one Gaussian; else, of a mixture.
         """
@@ -464,7 +464,7 @@ class Problem(RowSamples):
         """Return responsibilities, shape (n_components, n_rows), and log-densities, shape (n_rows,).
 
         Parameters and log-densities are those of one mixture, in whitened coordinates. With a noise
-        component, the responsibilities of a row add up to one less that of the noise.
+        component, the responsibilities of a row add up to one minus that of the noise.
         """
         exact = self.exact
         natural = exact.natural(parameters)

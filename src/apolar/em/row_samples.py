@@ -38,7 +38,7 @@ class RowSamples(ABC):
 
     @abstractmethod
     def imputed(self) -> Any:
-        """Return the rows with the expected value in place of each missing one."""
+        """Return the rows with the expected value instead of each missing one."""
 
     @abstractmethod
     def replace(self, **changes: Any) -> Self:

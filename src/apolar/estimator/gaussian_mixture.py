@@ -418,7 +418,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Any:
         """Return the posterior probability of each component, shape (n_samples, n_components).
 
-        With noise, those of a row add up to one less the probability that it is noise.
+        With noise, those of a row add up to one minus the probability that it is noise.
         """
         return self._answer_rows(X, "probabilities")
 
@@ -725,7 +725,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         """Return the directions that separate the components best, as mclust's `MclustDR`.
 
         The first are those of linear discriminant analysis, which separate the means (mclust's `crimcoords`,
-        of the fitted mixture in place of labels); then come those in which the covariances differ most
+        of the fitted mixture instead of labels); then come those in which the covariances differ most
         [scrucca2010].
 
         Parameters
@@ -780,7 +780,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         sample_weight : array_like, shape (n_samples,), optional
         n_resamples : int, default=200
         parametric : bool, default=False
-            Draw the rows from the mixture in place of the data.
+            Draw the rows from the mixture instead of the data.
 
         Returns
         -------

@@ -313,7 +313,7 @@ def uncertainty(
     """Draw rows in a plane, larger the less sure the mixture is of their cluster, and with a rim if in doubt.
 
     Colours and markers are those of the clusters, as in all pictures of a mixture. The uncertainty of a row
-    is one less the probability of its most probable cluster: 0 if that is certain, and 1 - 1 / n_components
+    is one minus the probability of its most probable cluster: 0 if that is certain, and 1 - 1 / n_components
     at most. Noise counts as one more cluster.
 
     Parameters

@@ -175,7 +175,7 @@ class ShownRows:
     numbers : ndarray of int, shape (n_shown,)
         Those of the rows, from 1.
     doubt : ndarray, shape (n_shown,)
-        One less the probability of the most probable cluster, or of noise.
+        One minus the probability of the most probable cluster, or of noise.
     words : list of str
         What is known about each.
     remarks : list of str

@@ -253,7 +253,7 @@ def _simpler(selection: Selection, lowest: Row) -> str:
     difference = getattr(best, selection.criterion) - getattr(lowest, selection.criterion)
     return (
         f". {best.named} {are} chosen: {difference:.1f} higher, within one standard error over the rows, and "
-        f"with {best.n_parameters} parameters in place of {lowest.n_parameters}"
+        f"with {best.n_parameters} parameters instead of {lowest.n_parameters}"
     )
 
 

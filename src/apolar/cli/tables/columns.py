@@ -30,7 +30,7 @@ LONGEST_CODE = 20
 MAX_CODES = 5
 
 ALL = "all"
-"""In place of names: all columns."""
+"""Instead of names: all columns."""
 AMBIGUOUS = "numbers that are written in an ambiguous way"
 """The kind of a column of numbers such as 1,234 where the decimal sign is a point."""
 

@@ -121,7 +121,7 @@ def _is_constant(values: Array) -> bool:
 
 
 def _kind_of(column: Array, name: str) -> tuple[str, int]:
-    """Return what a column holds in place of measurements, or "", and how many different values it has."""
+    """Return what a column holds instead of measurements, or "", and how many different values it has."""
     values, times = np.unique(column[~np.isnan(column)], return_counts=True)
     n_present, n_values = int(times.sum()), len(values)
     if _is_constant(values):

@@ -102,7 +102,7 @@ class MovingTerms:
         return np.asarray(change.reshape(self.points.shape))
 
     def moved(self, change: Array) -> MovingTerms:
-        """Return the terms after a step, with the weights changed in place of the largest coordinates."""
+        """Return the terms after a step, with the weights changed instead of the largest coordinates."""
         lengths = change[np.arange(len(change)), self.pivots]
         weights = self.weights + self.order * lengths
         return replace(
