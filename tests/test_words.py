@@ -73,6 +73,12 @@ BANNED = [
     (r"(?:[.:;?!]\s+|\n\s*\n\s*)(?:And|Or|Nor) [a-z]", "The rows. And their weights", "a sentence"),
     (r"\b[Ii]n place of\b", "the median in place of the mean", "'instead of'"),
     (r"\b[Oo]ne less (?!than\b)", "one less the weight of noise", "'one minus'"),
+    (
+        r"\b(?:the one|the two|those|that one) (?:is|are) (?:taken|combined|chosen|kept|left|shown|dropped) "
+        r"(?:that|which|for which|whose)\b",
+        "the one is taken for which it is highest",
+        "the relative clause next to its noun",
+    ),
     (r"\bto speak of\b", "no volume to speak of", "'hardly any'"),
     (r"\bmost apart\b", "where clusters are most apart", "'separate best'"),
 ]

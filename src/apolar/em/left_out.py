@@ -339,8 +339,8 @@ def best_strengths(
 ) -> tuple[Strengths, float]:
     """Return the strengths under which rows left out are likeliest, with the responsibilities as they are.
 
-    From a sample comes only by how much less likely rows are that are left out. How likely those are that are
-    seen follows from the sums over all rows.
+    A sample tells only how much less likely rows that are left out are; how likely the rows are follows from
+    the sums over all rows.
 
     Parameters
     ----------

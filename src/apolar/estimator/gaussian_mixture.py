@@ -897,7 +897,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             lines that meet in it fit best, as in mclust's `clustCombiOptim`. It is a rule of thumb, for three
             components or more: look at the table. By overlap, where that of any two clusters is at most 5%.
         by : {"entropy", "overlap"}, default="entropy"
-            "entropy": the two are combined that leave the least doubt about which cluster a row is in, as in
+            "entropy": combine the two that leave the least doubt about which cluster a row is in, as in
             mclust's `clustCombi` [baudry2010]. "overlap": the two that overlap most, by the share of the
             rows of each that would be assigned to the other, together [hennig2010]. Where the number of
             clusters is not known, this finds it more often: `select(X, criterion="clusters")` uses it.
