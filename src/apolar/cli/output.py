@@ -385,7 +385,7 @@ def outlier_text(
     frame = pl.DataFrame(
         {
             "row": table.row_numbers[outliers] + 1,
-            **({} if table.ids is None else {"id": table.ids[outliers]}),
+            **({} if table.ids is None else {"id": pl.Series(table.ids[outliers], dtype=pl.String)}),
             "cluster": cluster_numbers(predicted[outliers]),
             "distance": pl.Series(distances, dtype=pl.Float64).round_sig_figs(DECIMALS),
             **{f"column {i}": values[:, i] for i in range(values.shape[1])},
