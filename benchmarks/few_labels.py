@@ -67,7 +67,7 @@ def _error(model: Any, rows: Any, classes: Any, X: Any, y: Any) -> float:
         try:
             return float(np.mean(model.fit(rows, classes).predict(X) != y))
         except (ValueError, np.linalg.LinAlgError):
-            # Too few rows for a method: it knows nothing.
+            # Too few rows for a method: it has no answer.
             return 1 - 1 / len(np.unique(y))
 
 

@@ -96,7 +96,7 @@ def clusters() -> str:
                     complete = model
                 else:
                     reference[fraction].append(adjusted_rand_index(labels, complete.predict(Z)))
-                    # The mixture itself, judged on rows of which nothing is missing.
+                    # The mixture itself, judged on complete rows.
                     same[fraction].append(adjusted_rand_index(labels, model.predict(X)))
         cells = [f"{np.mean(values):.3f}" for values in agreement.values()]
         others = [*reference.values(), *same.values()]

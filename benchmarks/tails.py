@@ -31,7 +31,7 @@ def tailed(dof: float) -> Law:
 
 
 def contaminated(rng: np.random.Generator, n: int) -> np.ndarray:
-    """Return rows of which a tenth has five times the deviation."""
+    """Return rows; a tenth of them has five times the deviation."""
     return rng.standard_normal((n, N_FEATURES)) * np.where(rng.random((n, 1)) < 0.1, 5.0, 1.0)
 
 

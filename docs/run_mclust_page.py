@@ -18,7 +18,7 @@ from pathlib import Path
 PAGE = Path(__file__).parent / "mclust.md"
 BLOCK = re.compile(r"^```(r|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-# R prints what a console would, after a line that says of which command it is.
+# R prints what a console would, after a line with the number of the command.
 RUNNER = """
 options(width = 88)
 commands <- COMMANDS

@@ -45,7 +45,7 @@ def mapped(values, row_map):
 class Expected:
     """What the kernels compute of rows under one mixture.
 
-    `scale` are sums of absolute values in place of `stats`: a sum is known to rounding times that.
+    `scale` are sums of absolute values instead of `stats`: a sum is known to rounding times that.
     """
 
     logits: np.ndarray

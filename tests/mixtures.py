@@ -15,7 +15,7 @@ each_family = pytest.mark.parametrize("name", FAMILY_NAMES)
 
 
 def pairs(first, *others):
-    """Return tuples that cover each value of some lists at least once, in place of their product."""
+    """Return tuples that cover each value of some lists at least once, instead of their product."""
     most = max(map(len, (first, *others)))
     return list(itertools.islice(zip(*map(itertools.cycle, (first, *others)), strict=True), most))
 

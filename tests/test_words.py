@@ -41,12 +41,46 @@ BANNED = [
         "'separates' or 'assigns'",
     ),
     (r"\b(?:is|are) to be\b", "how many are to be left", "'must be', or the plain verb"),
-    (r"\b(?:[Ss]ay|[Ss]ays|[Ss]aid|[Tt]old|[Tt]ells?) of\b", "what it says of rows", "'about'"),
-    (r"\b(?:is|are|was|were) looked (?:at|for)\b", "where starts are looked for", "'examined', 'searched'"),
+    (
+        r"\b(?:[Ss]ay|[Ss]ays|[Ss]aid|[Tt]old|[Tt]ells?|[Pp]rove[sd]?|[Kk]nown?) of\b",
+        "what it says of rows",
+        "'about'",
+    ),
+    (r"\b(?:is|are|was|were)(?: not)? looked (?:at|for)\b", "where starts are looked for", "'examined'"),
     (r"\bnear by\b", "terms near by", "'nearby'"),
     (r"\b[Ll]ikest\b", "the likest cluster", "'most similar'"),
     (r"\b[Oo]ne (?:component|cluster|row|column|term) less\b", "one component less", "'one ... fewer'"),
     (r"\banother \w+ than\b", "another type than the first", "'differs from'"),
+    (
+        r"(?<!\bone\s)(?<!\bnone\s)(?<!\bsome\s)(?<!\beach\s)(?<!\bmost\s)(?<!\bboth\s)(?<!\ball\s)"
+        r"(?<!\bpart\s)(?<!\bbest\s)(?<!\bfirst\s)(?<!\bsecond\s)(?<!`\s)\b[Oo]f which\b",
+        "rows of which something is known",
+        "'whose', or 'one of which' and the like",
+    ),
+    (r"(?:^|[.:;?!]\s+|\n\s*\n\s*)That are\b", "That are means", "'These are'"),
+    (r"\b(?:if|where) (?:it|they) (?:is|are) none\b", 'or "" if it is none', "'if it is not a ...'"),
+    (r"\b(?:has|have) not (?:a|an|one|two|three|any)\b", "a shape that has not two sides", "'does not have'"),
+    (r"\b(?:it|they) (?:has|have) not\b(?=\s*[.,;:]|$)", "None for those it has not", "'does not have'"),
+    (r"\b(?:each|every one) in its own way\b|\ball in the same way\b", "all in the same way", "the property"),
+    (r"\btoo (?:large|small) for (?:a )?numbers?\b", "too large for a number", "'overflows', 'underflows'"),
+    (r"\bas predicts?\b", "shrunk as strongly as predicts rows best", "the subject of 'predicts'"),
+    (r"\bknows? nothing\b", "the method knows nothing of it", "'does not depend on', 'does not support'"),
+    (r"\b(?:and|nor) so (?:is|are|has|have|do|does) not\b", "and so is not its rank", "'neither ... nor'"),
+    (r"\b(?:does|do) not say (?:so|what)\b", "it does not say so", "what is missing"),
+    (r"\bgives? (?:it|them|each|the \w+) back\b", "the terms give it back", "'reproduces', 'recovers'"),
+    (r"\bas it should be\b", "that is as it should be", "'expected'"),
+    (r"\bto go on\b", "the same command to go on", "'to continue'"),
+    (r"(?:[.:;?!]\s+|\n\s*\n\s*)(?:And|Or|Nor) [a-z]", "The rows. And their weights", "a sentence"),
+    (r"\b[Ii]n place of\b", "the median in place of the mean", "'instead of'"),
+    (r"\b[Oo]ne less (?!than\b)", "one less the weight of noise", "'one minus'"),
+    (
+        r"\b(?:the one|the two|those|that one) (?:is|are) (?:taken|combined|chosen|kept|left|shown|dropped) "
+        r"(?:that|which|for which|whose)\b",
+        "the one is taken for which it is highest",
+        "the relative clause next to its noun",
+    ),
+    (r"\bto speak of\b", "no volume to speak of", "'hardly any'"),
+    (r"\bmost apart\b", "where clusters are most apart", "'separate best'"),
 ]
 # A phrase may go on in the next line.
 PHRASES = [(re.compile(pattern.replace(" ", r"\s+")), example, plain) for pattern, example, plain in BANNED]

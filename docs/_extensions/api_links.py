@@ -1,14 +1,16 @@
-"""Links that the sources do not spell out, so that these read well without Sphinx too.
+"""What the guides do not spell out: links, so that they read well without Sphinx too, and help of commands.
 
 A key of the bibliography in brackets, as in ``[louis1982]``, becomes a citation. A name of the API that
 stands as code in a guide, as in ``apolar.select`` or ``GaussianMixture``, becomes a link to its page. The
-empty line that ends a doctest is not shown.
+empty line that ends a doctest is not shown. ``{command-help} fit`` is what ``apolar fit --help`` prints.
 """
 
 import re
 from pathlib import Path
 
+from click.testing import CliRunner
 from docutils import nodes
+from docutils.parsers.rst import Directive
 from sphinx import addnodes
 
 KEY = re.compile(r"(?<![\w`\]])\[([a-z]+[0-9]{4}[a-z]*)\](?![(\[`])")
@@ -90,8 +92,22 @@ def trim_code(app, doctree):  # noqa: ARG001 (Sphinx calls it so)
         block.rawsource, block.children = text, [nodes.Text(text)]
 
 
+class CommandHelp(Directive):
+    """The help of a command."""
+
+    required_arguments = 1
+
+    def run(self):
+        """Return what the command prints."""
+        from apolar.cli import main
+
+        printed = CliRunner().invoke(main, [self.arguments[0], "--help"], prog_name="apolar").output
+        return [nodes.literal_block(printed, printed, language="text")]
+
+
 def setup(app):
     """Connect the steps."""
+    app.add_directive("command-help", CommandHelp)
     app.connect("source-read", cite_in_guides)
     # After numpydoc, which has its own meaning for brackets.
     app.connect("autodoc-process-docstring", cite_in_docstrings, priority=900)

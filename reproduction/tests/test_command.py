@@ -204,7 +204,7 @@ def test_an_interruption_says_what_was_saved(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "compare_methods", stop)
     result = invoke("iris", "-o", tmp_path)
     assert result.exit_code == 130
-    assert f"What was done is in {tmp_path}; run the same command to go on." in result.output
+    assert f"What was done is in {tmp_path}; run the same command to continue." in result.output
     result = invoke("iris", "table5", "--simulations", 1, "--repeats", 1, "--jobs", 1)
     assert result.exit_code == 130
     assert "nothing was saved. Give -o DIR to save results as they come." in result.output

@@ -54,7 +54,7 @@ def test_every_table_at_a_small_size(label):
         assert computed[method][2] == pytest.approx(error, abs=3.5 / n_rows), method
 
 
-# The values of k-means and hierarchical clustering. The paper sometimes cuts digits off in place of rounding
+# The values of k-means and hierarchical clustering. The paper sometimes cuts digits off instead of rounding
 # them: one unit of the last digit.
 @pytest.mark.parametrize("label", ["table7", "table8", "table9"])
 @pytest.mark.parametrize("method", ["em_km", "em_mbhc"])

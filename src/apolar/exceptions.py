@@ -53,26 +53,29 @@ class CollapsedWarning(ApolarWarning):
 
 
 class ColumnWarning(ApolarWarning):
-    """A column is constant."""
+    """A column is constant: clusters do not depend on it, but criteria such as BIC count its parameters.
+
+    It is shown where filters of warnings ask for it.
+    """
 
 
 class DisagreementWarning(ApolarWarning):
     """Another optimum is nearly as good, and assigns the rows differently.
 
-    It says more about the rows than about the fit, and is shown where filters of warnings ask for it, and on
-    the page of the command line: `warnings.simplefilter("default", apolar.exceptions.DisagreementWarning)`.
+    It is about the rows, not the fit, and is shown in the report and where filters of warnings ask for it:
+    `warnings.simplefilter("default", apolar.exceptions.DisagreementWarning)`.
     """
 
 
 class LongTailsWarning(ApolarWarning):
     """The tails of the components are longer than Gaussian ones: `StudentMixture` has such components.
 
-    Like `DisagreementWarning` it is about the rows, and shown where filters of warnings ask for it.
+    It is about the rows, and shown where filters of warnings ask for it.
     """
 
 
 # The last of all filters, so that any other one decides.
-for about_rows in (DisagreementWarning, LongTailsWarning):
+for about_rows in (ColumnWarning, DisagreementWarning, LongTailsWarning):
     warnings.simplefilter("ignore", about_rows, append=True)
 
 

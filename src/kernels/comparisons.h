@@ -71,7 +71,7 @@ static int NAME(merge_costs)(const ComparedRows *rows, const Mergers *mergers, d
           if (rows->weights)
             sum += READ_AT(rows->weights + at) * NAME(logarithm)(density);
           else
-            product *= density; /* one logarithm of a product in place of many */
+            product *= density; /* one logarithm of a product instead of many */
         }
         if (!rows->weights) sum += NAME(logarithm)(product);
         WRITE_AT(partial + (pair + i) * LANES, sum);

@@ -17,7 +17,7 @@ PyObject *py_inverses(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
 }
 
 /* natural(weights (n), means (n, m), covariances (n / r, v), natural (n, n_stats), m, kind):
-   natural parameters of components of which r in succession share a covariance. */
+   natural parameters of components; r in succession share a covariance. */
 PyObject *py_natural(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   Form form;

@@ -54,7 +54,7 @@ INLINE double factorise(const double *restrict a, double *restrict u, isize m) {
   return least;
 }
 
-/* One logarithm of a product in place of many, of which none overflows or underflows. */
+/* One logarithm of a product instead of many; no product overflows or underflows. */
 INLINE double log_det(const double *u, isize m) {
   double sum = 0.0, product = 1.0;
   for (isize i = 0; i < m; i++) {

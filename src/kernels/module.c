@@ -36,7 +36,7 @@ const Kernels *kernels_in_use(void) { return kernels; }
 
 /* --- buffers ----------------------------------------------------------------------------------------------- */
 
-/* Return the buffer of an array of these dimensions and formats; NULL, with an exception, if it is none. */
+/* Return the buffer of an array of these dimensions and formats; NULL, with an exception, if it is not. */
 static Py_buffer *buffer_of(Buffers *buffers, PyObject *array, const char *name, int n_dims, const char *formats,
                             int flags) {
   Py_buffer *view = &buffers->views[buffers->n];

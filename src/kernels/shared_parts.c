@@ -1,4 +1,4 @@
-/* Covariances of which a part is shared: the M-step of the families, given scatters and divisors. */
+/* Covariances that share a part: the M-step of the families, given scatters and divisors. */
 
 #include "sharing.h"
 

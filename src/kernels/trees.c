@@ -1,5 +1,5 @@
 /* Trees of groups of rows that are merged in pairs: the compiled form of `apolar.search.hierarchical._Groups`, with the
-   least cost of each group and a bound on its other costs in place of the matrix of all costs.
+   least cost of each group and a bound on its other costs instead of the matrix of all costs.
 
    The cost of a pair must be the same to the last bit whichever of the two groups it is computed for, and rounding must
    decide as it does there. So each product is rounded before it is added: one loop stores products, and the next adds
@@ -154,7 +154,7 @@ static void merge(Groups *groups, isize first, isize second, int64_t *merged) {
   groups->count = last;
 }
 
-/* Set what is known of a position, from its costs with all positions before it; of equal costs the last is least. */
+/* Set what is known about a position, from its costs with all positions before it; of equal costs the last is least. */
 static void set_nearest(Nearest *nearest, isize position, const double *costs) {
   double least = INFINITY, others = INFINITY;
   isize partner = 0;
@@ -185,7 +185,7 @@ static double nearest_pair(Nearest *nearest, const Groups *groups, isize *first,
   }
 }
 
-/* Update what is known of all positions for the new group in one of them. */
+/* Update what is known about all positions for the new group in one of them. */
 static void update_position(Nearest *nearest, const Groups *groups, isize position) {
   const double *costs = costs_of(groups, position, groups->count);
   double *least = nearest->least, *others = nearest->others;

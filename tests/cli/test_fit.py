@@ -249,6 +249,9 @@ def test_rows_have_their_names_in_all_results(tmp_path):
     # The results of this fit are known as such by the next one.
     succeed("fit", path, "-k", 1, "--no-report", "-o", out)
     assert names_in(out) == {"labels.csv", "model.npz"}
+    path.write_text("\n".join(["who,group,x,y", *lines[:10], ""]))
+    succeed("fit", path, "-k", 1, "--id-column", "who", "--outliers", "--no-report", "-o", out)
+    assert (out / "outliers.csv").read_text() == "row,id,cluster,distance,x,y\n"
 
 
 def test_the_page_does_not_tell_where_its_files_are(flowers, tmp_path):
@@ -340,6 +343,7 @@ def test_clusters_of_several_components_are_told_and_written(tmp_path):
     assert clusters[:200].count("1") + clusters[200:].count("2") in (*range(3), *range(398, 401))
     page = (tmp_path / "out" / "report.html").read_text()
     assert len(re.findall(r'<section class="card"', page)) == 2
+    assert "There are no standard errors: they are those of components" in page
     # The model gives new rows the same clusters; from Python, components.
     succeed("predict", tmp_path / "out" / "model.npz", table, "-o", tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_text().splitlines() == [header, *lines]

@@ -1,4 +1,4 @@
-"""Blocks for a kernel, with a NumPy reference in place of the kernel, on arrays of another library."""
+"""Blocks for a kernel, with a NumPy reference instead of the kernel, on arrays of another library."""
 
 import array_api_strict
 import numpy as np

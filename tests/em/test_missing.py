@@ -148,7 +148,7 @@ def test_expected_values_and_draws_are_those_of_the_conditional_distribution():
     mixture = data.whitening.inverse_transform_parameters(whitened)
     row = np.array([X[0, 0], np.nan, np.nan])
     completion = Completion.by_mixture(data.family, data.whitening, whitened)
-    # In place of integrals, weighted draws from the mixture near the observed value would do; here exactly.
+    # Instead of integrals, weighted draws from the mixture near the observed value would do; here exactly.
     variances = mixture.covariances[:, 0, 0]
     logits = np.log(mixture.weights) - 0.5 * (
         np.log(variances) + (row[0] - mixture.means[:, 0]) ** 2 / variances

@@ -1,4 +1,4 @@
-"""The directions in which components are most apart."""
+"""The directions that separate components best."""
 
 import numpy as np
 import pytest

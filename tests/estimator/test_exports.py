@@ -182,7 +182,7 @@ def test_json_of_a_mixture_without_a_likelihood_and_of_single_precision():
     ("changes", "message"),
     [
         ({"version": 2}, "version 2; this library reads 1"),
-        ({"format": "other"}, "does not say so"),
+        ({"format": "other"}, "has no name of a format"),
         ({"weights_": None}, "weights_ must be float64"),
         ({"weights_": [0.5, 0.5]}, "weights_ must be float64 of shape"),
         ({"weights_": [0.5, 0.4, 0.4]}, "must add up to one"),

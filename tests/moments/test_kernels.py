@@ -1,4 +1,4 @@
-"""Moments of rows on a device, with a NumPy reference in place of the kernels."""
+"""Moments of rows on a device, with a NumPy reference instead of the kernels."""
 
 import array_api_strict
 import numpy as np

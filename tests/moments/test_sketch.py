@@ -185,7 +185,7 @@ def test_future_and_incomplete_files_are_refused(tmp_path):
     others = ("power4", "format", "version", "checksum")
     kept = {name: array for name, array in arrays.items() if name not in others}
     save_arrays(path, "apolar moment sketch", 4, kept)
-    for name, message in (("future.npz", "version 99"), ("a.sketch", "not a sound moment sketch")):
+    for name, message in (("future.npz", "version 99"), ("a.sketch", "not a valid moment sketch")):
         with pytest.raises(ValueError, match=message):
             MomentSketch.load(tmp_path / name)
 

@@ -98,7 +98,7 @@ def test_many_eigenvalues_are_cut_and_wide_ones_logarithmic():
     assert sum(map(len, dots(axes))) == 40
     assert "Shown: the largest 40 of 60 eigenvalues." in note(axes)
     assert (axes.get_yscale(), axes.get_ylabel()) == ("log", "eigenvalue (logarithmic scale)")
-    assert "All eigenvalues but the last stand out" in note(axes)
+    assert "All eigenvalues except the last are above the noise" in note(axes)
     check_texts(axes)
 
 

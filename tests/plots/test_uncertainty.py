@@ -177,7 +177,7 @@ def test_layouts_make_room_for_what_is_around_given_axes():
     assert left.get_tightbbox().x1 < right.get_tightbbox().x0
 
 
-# --- the plane in which clusters are most apart -----------------------------------------------------
+# --- the plane that separates the clusters best ----------------------------------------------------
 
 
 def test_the_first_direction_is_that_of_the_discriminant():

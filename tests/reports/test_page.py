@@ -124,7 +124,7 @@ def test_the_numbers_are_those_of_the_analysis(plain):
 def test_the_choice_is_told(hostile):
     text = re.sub(r"\s+", " ", "".join(Page(hostile).text))
     assert "have the lowest BIC" in text
-    assert "behind the best" in text
+    assert "above the lowest" in text
     assert "2 rows with missing values were left out." in text
 
 

@@ -162,7 +162,7 @@ def test_what_overflows_is_told():
         lambda: SymmetricTensor.from_waring([1e300], [[1e10, 0]], 3),
         large.to_polynomial,
     ):
-        with pytest.raises(ValueError, match="too large for a number"):
+        with pytest.raises(ValueError, match="overflows"):
             compute()
     with pytest.raises(ValueError, match="lower the degree"):
         SymmetricTensor.zeros(1100, 2).norm()

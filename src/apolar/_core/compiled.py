@@ -4,7 +4,7 @@ No other module calls it. It sums over rows, and takes the steps of EM between t
 factorise, invert and multiply matrices of a few columns. For these a call of NumPy takes far longer than the
 arithmetic, and on small tables that is most of a fit.
 
-The environment variable APOLAR_KERNELS, if it is set before apolar is imported, names what is used in place
+The environment variable APOLAR_KERNELS, if it is set before apolar is imported, names what is used instead
 of the best: `numpy`, to do without the extension, or an instruction set, `baseline`, `avx2` or `avx512`.
 """
 
@@ -137,7 +137,7 @@ def e_step(
     weights : ndarray of float64, shape (n_rows,), or None
     row_map : RowMap
     natural : ndarray, shape (n_mixtures, n_components, n_stats)
-        Natural parameters, of which the logits are the product with (1, z, quadratics of z).
+        Natural parameters; their products with (1, z, quadratics of z) are the logits.
     kind : int
     n_threads : int, default=1
     is_hard : bool, default=False

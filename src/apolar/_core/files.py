@@ -167,7 +167,7 @@ def load_arrays(
         stored_format = stored_value(arrays, "format", str)
         stored_version = stored_value(arrays, "version", int)
     except ValueError as error:
-        raise ValueError(f"{path} is not {what}: it does not say what it is. Pass another file.") from error
+        raise ValueError(f"{path} is not {what}: it has no name of a format. Pass another file.") from error
     if stored_format != format:
         raise ValueError(
             f"{path} is not {what}: it says that it is {stored_format[:60]!r}. Pass another file."

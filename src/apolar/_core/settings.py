@@ -66,7 +66,7 @@ class Settings:
     # --- search: proposals ---
     # The least responsibility for a row of a component that is split or merged.
     owned_share: float = 1e-3
-    # Mergers of which the cost is computed, per component: those of the least cost by determinants alone, and
+    # Mergers whose cost is computed, per component: those of the least cost by determinants alone, and
     # the same number of components that share most rows.
     pairs_per_component: int = 2
     # Halves of a component are placed this many deviations from its mean, along the principal axis.
@@ -183,7 +183,7 @@ class Settings:
     min_component_rows: float = 0.9
     at_floor: float = 1e-6
     # The largest variance of rounding errors, as a fraction of the variance of a column: that of a column of
-    # two values of which each is in half of the rows.
+    # two values, each in half of the rows.
     max_rounding: float = 1 / 3
 
     # --- the prior and the M-steps (benchmarks/left_out, benchmarks/generalise) ---

@@ -47,10 +47,10 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
     A row goes to the class under which it is most probable, with the shares of the classes taken into
     account. By default, what describes the classes is chosen by the rows: parts of them are left out in turn,
     and what predicts their classes best is fitted to all rows. The simplest choice is one Gaussian for each
-    class, between linear and quadratic discriminant analysis and naive Bayes, as predicts single rows left
-    out best, in closed form; a mixture is chosen only where it predicts better by more than a standard error.
-    A few rows are therefore enough. `message_` says what was chosen and why. Rows of unknown class, if there
-    are any, take part in the Gaussians of the classes.
+    class, between linear and quadratic discriminant analysis and naive Bayes, whichever predicts single rows
+    left out best, in closed form; a mixture is chosen only where it predicts better by more than a standard
+    error. A few rows are therefore enough. `message_` says what was chosen and why. Rows of unknown class, if
+    there are any, take part in the Gaussians of the classes.
 
     Parameters that are given are not chosen. With one component and full covariances this is quadratic
     discriminant analysis, with "diag" Gaussian naive Bayes. With `shared=True` each class is one Gaussian,
@@ -81,9 +81,9 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
         The probabilities of the classes, in the order of `classes_`; None: their shares of the rows.
     prior : {"default", "conjugate"}, Prior or None, default=None
         The prior of the mixtures, as in `GaussianMixture`. None: maximum likelihood, as in mclust.
-        With `shared=True` and "default", "full" covariances of the classes are moved towards a common one, as
-        far as predicts rows left out best, and these, as is "tied", towards its diagonal: between quadratic
-        and linear discriminant analysis and naive Bayes [friedman1989], [ledoit2004].
+        With `shared=True` and "default", "full" covariances of the classes are shrunk towards a common one,
+        and these, like "tied", towards its diagonal, with the strengths that predict rows left out best:
+        between quadratic and linear discriminant analysis and naive Bayes [friedman1989], [ledoit2004].
     random_state : int, RandomState, Generator or None, default=None
 
     Attributes
@@ -242,5 +242,5 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
         return log_joint(self.mixtures_, X[:, self._varies], self.class_prior_)
 
     def score_samples(self, X: Any) -> Array:
-        """Return the log-density of each row, whatever its class, shape (n_samples,): low for new kinds."""
+        """Return the log-density of each row, shape (n_samples,): low for rows unlike any class."""
         return np.asarray(logsumexp(self._decision_function(X), axis=1))

@@ -164,7 +164,7 @@ class ClassModel:
 def choose_mixtures(
     settings: Any, rows: ClassRows, numbers: tuple[int, ...], class_prior: Array
 ) -> tuple[ClassModel, dict[str, Any]]:
-    """Return what describes the classes: what was asked for, and the best of what was not.
+    """Return what describes the classes: as the parameters say, chosen by rows left out where they do not.
 
     Parameters
     ----------
@@ -293,7 +293,7 @@ def _shrunk_candidate(rows: ClassRows, towards_common: tuple[float, ...]) -> Cla
 
 
 def _fit_shrunk(rows: ClassRows, towards_common: tuple[float, ...], variances: Array) -> Mixtures:
-    """Return one Gaussian for each class, shrunk as strongly as predicts rows that are left out."""
+    """Return one Gaussian for each class, with the shrinkage that predicts rows left out best."""
     complete, n_classes = rows.complete, len(rows.classes)
     values, shares = complete.values, np.eye(n_classes)[complete.codes] * complete.weights[:, None]
     sums = ClassSums.of(values, shares, variances)
@@ -317,8 +317,8 @@ def _mean_strengths(
 ) -> tuple[float, float]:
     """Return how far to shrink towards the common covariance, and towards its diagonal.
 
-    That are means over a grid, by the exponential of minus twice the Brier score of rows that are left out:
-    the best of the grid would depend on single rows.
+    These are means over a grid, weighted by the exponential of minus twice the Brier score of rows that are
+    left out: the best of the grid would depend on single rows.
     """
     truth, grid, scores = np.eye(len(sums.counts))[rows.codes], [], []
     is_left = sums.counts[rows.codes] > rows.left_weights + MIN_REST
@@ -458,10 +458,10 @@ def _bic(rows: ClassRows, one: ClassModel) -> float:
 def _separate_candidates(
     rows: ClassRows, settings: Any, numbers: tuple[int, ...], criterion: str
 ) -> tuple[tuple[Selection, ...], list[ClassModel]]:
-    """Return for each class the choice among mixtures of its rows alone, and what these describe it by.
+    """Return for each class the choice among mixtures of its rows alone, and the mixtures that were compared.
 
-    That are mixtures of each class with at most one component, at most two, and so on. Up to each number, the
-    criterion chooses for each class.
+    These are mixtures of each class with at most one component, at most two, and so on. Up to each number,
+    the criterion chooses for each class.
     """
     selections: list[Selection] = []
     notes: list[tuple[type[Warning], str]] = []

@@ -20,7 +20,7 @@ from apolar.cli.sketch_command import merge, sketch
 # The headings of help, and the commands under each.
 TASKS = {
     "Clusters of a table": ("example", "fit", "select", "predict"),
-    "Sums in place of rows": ("sketch", "merge"),
+    "Sums instead of rows": ("sketch", "merge"),
     "Tensors, and the paper": ("decompose", "reproduce"),
 }
 # Where `all` goes, unless a folder is given.
@@ -204,7 +204,7 @@ def reproduce(
                 command=f"apolar reproduce {' '.join(names)} {sizes}" if is_all else None,
             )
     except KeyboardInterrupt as error:
-        saved = f"Interrupted. What was done is in {folder}; run the same command to go on."
+        saved = f"Interrupted. What was done is in {folder}; run the same command to continue."
         if folder is None:
             is_long = any(label in printed.STUDIES for label in labels)
             remedy = " Give -o DIR to save results as they come." if is_long else ""

@@ -103,13 +103,6 @@ def quote(text: str) -> str:
     return repr(text if len(text) <= 40 else f"{text[:39]}…")
 
 
-def join_list(members: Sequence[str], *, shown: int = 5) -> str:
-    """Return "a, b and c", or "a, b and 7 more" if there are more members than are shown."""
-    first = list(members[:shown])
-    last = f"{len(members) - shown:,} more" if len(members) > shown else first.pop()
-    return f"{', '.join(first)} and {last}" if first else last
-
-
 def size_text(n_bytes: int) -> str:
     """Return a number of bytes with its unit."""
     from rich.filesize import decimal

@@ -265,7 +265,7 @@ def _print(waring: Waring, tensor: SymmetricTensor, names: list[str], proofs: di
         say(f"  = {formula}" if len(formula) < MAX_FORMULA else "")
     amplified = f"noise is amplified {waring.condition:.3g} times"
     if math.isinf(waring.condition):
-        amplified = "one of a continuous family, or too near to one to tell"
+        amplified = "the terms belong to a continuous family, up to rounding"
     facts = {
         "rank": f"{waring.rank} ({waring.rank_source})",
         "residual": f"{waring.residual:.2e} of the norm {tensor.norm():.6g}",

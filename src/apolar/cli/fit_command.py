@@ -1,4 +1,4 @@
-"""`apolar fit` and `apolar select`: clusters of a table, a model and a report; how many, of which form."""
+"""`apolar fit` and `apolar select`: clusters of a table, a model and a report; candidates compared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import BadInput, Bar, as_number, escape_lines, join_list, print_object, say, show_grid
+from apolar.cli.console import BadInput, Bar, as_number, escape_lines, print_object, say, show_grid
 from apolar.cli.options import (
     GroupedCommand,
     check_sources,
@@ -37,6 +37,7 @@ from apolar.cli.output import (
     outliers_sentence,
 )
 from apolar.cli.sketch_command import fit_sketch
+from apolar.exceptions import join_names
 
 if TYPE_CHECKING:
     from apolar.cli.tables import TableFile
@@ -55,7 +56,7 @@ MAX_DESCRIBED = 12
 @table_options
 @click.option("--label-column", metavar="NAME", help="Known classes, to compare the clusters with.")
 @id_option
-@click.option("--sketch", type=click.Path(dir_okay=False), help="A sketch in place of DATA: no labels.")
+@click.option("--sketch", type=click.Path(dir_okay=False), help="A sketch instead of DATA: no labels.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the results; apolar-DATA.")
 @click.option("--append", is_flag=True, help="Also write DATA with clusters and probabilities: table.csv.")
 @outliers_option
@@ -222,7 +223,7 @@ def provenance(table: TableFile, seed: int, *notes: str) -> Provenance:
     words = [Path(word).name if Path(word).exists() else word for word in sys.argv[1:]]
     names = [Path(name).name for name in table.files]
     return Provenance(
-        join_list(names, shown=3),
+        join_names(names, most=3),
         shlex.join(["apolar", *words]),
         seed,
         table.n_dropped,
@@ -363,9 +364,9 @@ def select(
     as_json: bool,
     **reading: Any,
 ) -> None:
-    """Compare numbers and forms of clusters.
+    """Compare numbers of clusters and families of covariances.
 
-    By default 1 to 9 clusters of every form; `apolar fit` takes the same
+    By default 1 to 9 clusters in every family; `apolar fit` takes the same
     options, and fits the best.
 
     \b
@@ -422,7 +423,7 @@ def select(
 
 
 def _as_cells(row: Row) -> dict[str, Any]:
-    """Return a candidate by the names of the columns that are written; None for numbers it has not."""
+    """Return a candidate by the names of the columns that are written; None for missing numbers."""
     from apolar.scores import CRITERIA
 
     return {

@@ -17,7 +17,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 MAX_NUMBER = 10_000
 # The most that `auto` tries, as in the library: without its imports a bad number is refused at once.
 MAX_COMPONENTS = 9
-# In place of the names of all families, and of a number.
+# Instead of the names of all families, and of a number.
 ALL = "all"
 ALONE = "alone"
 
@@ -171,10 +171,10 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
     components : str or None
         The default of -k; None if it must be given.
     """
-    default_form, default_criterion = "Default: all.", ""
+    default_family, default_criterion = "Default: all.", ""
     if components is None:
         default_criterion = " By default bic, and with -k auto clusters."
-        default_form = "Default: full; if several numbers of clusters are given, the best of all."
+        default_family = "Default: full; if several numbers of clusters are given, the best of all."
     return _add(
         click.option(
             *("-k", "--components"),
@@ -185,11 +185,11 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
         ),
         click.option(
             "--covariance",
-            metavar="FORMS",
+            metavar="FAMILIES",
             multiple=True,
             callback=_split_families,
-            help="The covariances of the clusters: full, tied, diag, spherical, tied_diag, tied_spherical, "
-            f"or mclust's codes such as VVV, EEE, VEV; several with commas, or all. {default_form}",
+            help="The family of covariances: full, tied, diag, spherical, tied_diag, tied_spherical, "
+            f"or mclust's codes such as VVV, EEE, VEV; several with commas, or all. {default_family}",
         ),
         click.option(
             "--criterion",
@@ -197,7 +197,7 @@ def mixture_options(components: str | None) -> Callable[[Command], Command]:
             default=None if components is None else "bic",
             show_default=components is not None,
             help="How the best of several is chosen: bic, aic, icl, evidence, loo, or clusters: those on "
-            f"which forms agree, after components that overlap are combined.{default_criterion}",
+            f"which families agree, after components that overlap are combined.{default_criterion}",
         ),
         click.option(
             "--tails",

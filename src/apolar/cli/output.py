@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import BadInput, count_noun, escape, join_list
+from apolar.cli.console import BadInput, count_noun, escape
+from apolar.exceptions import join_names
 
 if TYPE_CHECKING:
     import polars as pl
@@ -359,7 +360,7 @@ def outliers_sentence(rows: Sequence[int], level: float) -> str:
     if not rows:
         return f"No outliers ({rule})."
     noun = "row" if len(rows) == 1 else "rows"
-    named = join_list([f"{row}" for row in rows], shown=10)
+    named = join_names([f"{row}" for row in rows], most=10)
     return f"{count_noun(len(rows), 'outlier')} ({rule}): {noun} {named}."
 
 
@@ -384,7 +385,7 @@ def outlier_text(
     frame = pl.DataFrame(
         {
             "row": table.row_numbers[outliers] + 1,
-            **({} if table.ids is None else {"id": table.ids[outliers]}),
+            **({} if table.ids is None else {"id": pl.Series(table.ids[outliers], dtype=pl.String)}),
             "cluster": cluster_numbers(predicted[outliers]),
             "distance": pl.Series(distances, dtype=pl.Float64).round_sig_figs(DECIMALS),
             **{f"column {i}": values[:, i] for i in range(values.shape[1])},

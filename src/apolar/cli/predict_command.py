@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="File for the labels; standard output by default."
 )
-@click.option("--append", is_flag=True, help="In place of the labels, write DATA with them at the right.")
+@click.option("--append", is_flag=True, help="Instead of the labels, write DATA with them at the right.")
 @outliers_option
 @click.option(
     "--report",

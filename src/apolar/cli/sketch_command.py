@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from apolar.cli.console import BadInput, Bar, as_number, count_noun, join_list, print_object, say, show_grid
+from apolar.cli.console import BadInput, Bar, as_number, count_noun, print_object, say, show_grid
 from apolar.cli.options import ALL, GroupedCommand, check_sources, numbers_of_components, table_options
 from apolar.cli.output import Output
+from apolar.exceptions import join_names
 
 if TYPE_CHECKING:
     from apolar import GaussianMixture, MomentMixture, MomentSketch
@@ -73,7 +74,7 @@ def sketch(data: tuple[str, ...], order: str, output: Path, **reading: Any) -> N
             sums.update(table.X)
         files.add(output.name, sums.save)
     n_columns = count_noun(len(table.names), "column")
-    say(*table.notes, f"{sums.n_rows:,} rows, {n_columns} ({join_list(table.names)}): {output}")
+    say(*table.notes, f"{sums.n_rows:,} rows, {n_columns} ({join_names(table.names)}): {output}")
 
 
 @click.command()
@@ -200,7 +201,7 @@ def _varying_columns(sums: MomentSketch) -> tuple[CentralMoments, tuple[str, ...
     constant = is_constant(moments.mean, np.diag(moments.covariance))
     if not names or constant.all() or not constant.any():
         return moments, names, []
-    notes = [f"Dropped constant columns: {join_list([repr(names[j]) for j in np.flatnonzero(constant)])}."]
+    notes = [f"Dropped constant columns: {join_names([repr(names[j]) for j in np.flatnonzero(constant)])}."]
     varying = np.flatnonzero(~constant).tolist()
     return moments.of_columns(varying), tuple(names[j] for j in varying), notes
 

@@ -134,7 +134,7 @@ def on_checked(
 
 
 def require_table(shape: tuple[int, ...]) -> None:
-    """Raise ValueError for a shape that has not two dimensions, or no columns."""
+    """Raise ValueError for a shape without two dimensions, or no columns."""
     if len(shape) != 2:
         remedy = "Reshape one column with X.reshape(-1, 1), one row with X.reshape(1, -1)."
         raise ValueError(f"X must be a two-dimensional table; got shape {tuple(shape)}. {remedy}")
@@ -153,7 +153,7 @@ def as_array(X: Any) -> Array:
 
 
 def require_numbers(array: Any) -> Any:
-    """Return a table of numbers, Python objects as float64; raise an error if it is none."""
+    """Return a table of numbers, Python objects as float64; raise an error for anything else."""
     require_table(array.shape)
     kind = getattr(array.dtype, "kind", "f")
     if kind == "c":
@@ -294,7 +294,7 @@ def counted_rows(total: float, n_weighted: int) -> float:
 
 
 def _factor(total: float, n_weighted: float) -> float:
-    """Return the factor for weights of this sum, of which `n_weighted` are positive."""
+    """Return the factor for weights of this sum; `n_weighted` of them are positive."""
     if not total > 0:
         return 1.0
     if total < n_weighted * (1 - 1e-12):

@@ -89,7 +89,7 @@ def scale_back(waring: Waring, exponent: int, form: SymmetricTensor) -> Waring:
     values = scaled_by_power(waring.singular_values, exponent)
     if not (np.all(np.isfinite(weights)) and np.all(np.isfinite(values))):
         raise ValueError(
-            "The weights of the terms are too large for numbers: divide the tensor by its largest "
+            "The weights of the terms overflow: divide the tensor by its largest "
             "coefficient first; those of the quotient are the weights divided by it."
         )
     left = scaled_by_power(weights, -exponent)

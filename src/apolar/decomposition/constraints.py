@@ -73,7 +73,7 @@ def _free_terms(problem: DecompositionProblem, rng: np.random.Generator) -> tupl
         terms, source = auto_method(problem, rng)
         if not terms.is_settled:
             raise ValueError(
-                "The rank of the tensor is not settled, and so is not the number of its non-negative terms: "
+                "Neither the rank of the tensor nor the number of its non-negative terms is settled: "
                 "give the rank."
             )
         return terms.vectors, terms.rank, source
@@ -168,8 +168,8 @@ def _starting_frames(
 ) -> Iterator[tuple[str, Array]]:
     """Yield orthonormal points, shape (rank, dim), the likeliest first.
 
-    Joint eigenvectors of the slices: of the whole tensor, of which the
-    largest terms are kept, and of its projection on the leading directions.
+    Joint eigenvectors of the slices: of the whole tensor, keeping the
+    largest terms, and of its projection on the leading directions.
     """
     frame = _joint_eigenvectors(tensor, rng)
     yield "jacobi", frame[np.argsort(-np.abs(tensor(frame)), kind="stable")[:rank]]
@@ -266,7 +266,7 @@ def check_constraint(constraint: str, method: str, field: str, refine: bool) -> 
     given = f"The constraint {constraint!r}"
     if method != "auto":
         raise ValueError(
-            f"{given} has its own search, and method='{method}' knows nothing of it: leave out one of them."
+            f"{given} has its own search, which method='{method}' does not replace: leave out one of them."
         )
     if field == "complex":
         raise ValueError(f"{given} is about real points: leave out the field 'complex'.")

@@ -99,7 +99,7 @@ def eigenvectors(tensor: Any, *, random_state: Any = None) -> Eigenvectors:
     if expected > TUNING.max_paths:
         raise ValueError(
             f"A form of degree {order} in {dim} variables has {expected} eigenvectors: more than "
-            f"{TUNING.max_paths} are not looked for. Use decompose(T, 1) for the best of them."
+            f"{TUNING.max_paths} are not computed. Use decompose(T, 1) for the best of them."
         )
     rng, norm = random_generator(random_state), given.norm()
     for _ in range(TUNING.few_starts):

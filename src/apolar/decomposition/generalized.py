@@ -262,8 +262,8 @@ def rank_beyond(scheme: LocalForms, order: int, *, is_real: bool) -> int:
     """Return a lower bound of the rank of a form, larger than the length of its smallest scheme.
 
     Where that scheme, of length z, is not one of simple points, and real ones if these are wanted, a
-    decomposition differs from it. If both together have length 2 d + 1 at most, then they differ on a
-    line, of which they fill d + 2, and nowhere else [bernardi2011] [ballico2012].
+    decomposition differs from it. If both together have length 2 d + 1 at most, then they differ only on a
+    line, in d + 2 points [bernardi2011] [ballico2012].
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ def decompose_rows(
     Returns
     -------
     waring : Waring
-        Of which the residual is an estimate, with `residual_error`, where the
+        Its residual is an estimate, with `residual_error`, where the
         norm of the tensor takes too long.
     """
     order = tensor.order

@@ -73,7 +73,7 @@ def decompose_jointly(
 ) -> JointWaring:
     """Decompose several real symmetric tensors into powers of the same linear forms.
 
-    Or a tensor that is symmetric in all modes but the first: a stack of covariance matrices, for instance.
+    Together they are a tensor that is symmetric in all modes but the first, such as a stack of covariances.
     Points are eigenvectors of a pencil of two combinations of the tensors, if the flattenings
     show that many terms, and else random; both are refined by damped Gauss-Newton steps.
 

@@ -267,7 +267,7 @@ def polish(tensor: SymmetricTensor, terms: Terms) -> Terms:
     """Return terms that are nearly exact, but not to rounding, after a few more steps.
 
     Exact terms reach rounding; terms that only have a limit, such as those of a form of border rank, do not.
-    Where two points are close, damped steps creep along a narrow valley, out of which full steps lead, uphill
+    Where two points are close, damped steps creep along a narrow valley, while full steps leave it, uphill
     at first. Vectors whose terms have grown are no nearer to exact ones, but farther on the way to a limit.
 
     Parameters

@@ -66,7 +66,7 @@ class Terms:
     is_diverging : bool
         Whether they grow without bound, towards a tensor that has no decomposition of their rank.
     rank_bounds : tuple of int or None
-        What is known of the tensor's own rank, if it was searched for.
+        What is known about the tensor's own rank, if it was searched for.
     is_settled : bool
         Whether that search came to an end.
     """
@@ -330,7 +330,7 @@ def cluster_error(
     """Return by how much terms whose points are close together may be off, relative to their size.
 
     To first order and at worst: the condition number times what is not known
-    of the tensor, which is its residual and at least the rounding of the terms.
+    about the tensor, which is its residual and at least the rounding of the terms.
     Where terms belong to a continuous family the condition number is infinite whether points are close or
     not: it is then that of the points of each cluster alone, or of the closest pair if these are a family.
 
@@ -376,7 +376,7 @@ def cluster_error(
 
 
 def unknown_size(weights: Array, residual: float, norm: float) -> float:
-    """Return the size of what is not known of a tensor: the residual, at least the rounding of the terms."""
+    """Return the size of what is not known about a tensor: residual, at least the rounding of the terms."""
     return max(residual * norm, float(np.finfo(float).eps * np.abs(weights).sum()))
 
 

@@ -28,18 +28,18 @@ from apolar.tensor.printing import InText, Printed
 class Status(enum.Enum):
     """How a decomposition ended; the value says what to do."""
 
-    EXACT = "The terms give the tensor back to rounding."
+    EXACT = "The terms reproduce the tensor up to rounding."
     ILL_CONDITIONED = (
-        "The terms give the tensor back to rounding, but so do others: those whose points lie close together "
-        "are not determined by numbers of this precision. Use their sum only, or a lower rank."
+        "The terms reproduce the tensor up to rounding, but so do others: those whose points lie close "
+        "together are not determined by numbers of this precision. Use their sum only, or a lower rank."
     )
     APPROXIMATE = (
         "The terms are the best approximation found at this rank, not the tensor itself. "
-        "If the tensor is noisy that is as it should be; if it is exact, raise the rank."
+        "This is expected for a noisy tensor; for an exact one, raise the rank."
     )
     DIVERGING = (
         "The terms grow without bound and cancel each other: no best approximation of this rank "
-        "seems to exist. Try one rank more, or one less; do not use these terms."
+        "seems to exist. Try a rank higher or lower by one; do not use these terms."
     )
     NOT_CONVERGED = (
         "The refinement stopped before it had converged. Allow more iterations, or try another seed."
@@ -178,11 +178,11 @@ class Waring(Printed):
 
     @cached_property
     def certificate(self) -> Certificate:
-        """What is proved of the terms, about the tensor they come from, computed when it is asked for."""
+        """What is proved about the terms, about the tensor they come from, computed when it is asked for."""
         return certificate(self.tensor, self.weights, self.points, self.order)
 
     def certify(self, tensor: Any) -> Certificate:
-        """Return what is proved of the terms, about a tensor.
+        """Return what is proved about the terms, about a tensor.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ def verdict(terms: Terms, order: int, norm: float) -> Status:
         return Status.DIVERGING
     if terms.residual <= TUNING.exact_residual:
         sizes = terms.sizes(order)
-        # Any term will do where the smallest is no larger than what is not known of the tensor.
+        # Any term will do where the smallest is no larger than what is not known about the tensor.
         is_lost = unknown_size(sizes, terms.residual, norm) >= TUNING.undetermined * sizes.min(initial=np.inf)
         error = cluster_error(sizes, terms.vectors, order, terms.residual, norm)[0]
         if is_lost or error >= TUNING.undetermined:

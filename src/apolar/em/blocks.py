@@ -56,7 +56,7 @@ class Block(ABC):
     scratch : Scratch
         The working memory of the thread.
     known : Known or None
-        What is known of the rows.
+        What is known about the rows.
     """
 
     known: Known | None = None
@@ -123,7 +123,7 @@ class Block(ABC):
     def weighted_stats(self, weighted: Any, responsibilities: Any, natural: Array) -> Any:  # noqa: ARG002
         """Return the row statistics summed under responsibilities times factors.
 
-        Where values are missing, what is known of them does not depend on the factors: their covariances
+        Where values are missing, what is known about them does not depend on the factors: their covariances
         count by the responsibilities.
         """
         return self.stats(weighted)
@@ -146,7 +146,8 @@ class Block(ABC):
     def peaks(self, natural: Array) -> Any:  # noqa: ARG002
         """Return the largest logit that each component gives a row with the same missing values.
 
-        And how many values each row has. None where no value is missing: the largest is that at the mean.
+        The number of values of each row comes second. None where no value is missing: the largest is that at
+        the mean.
         """
         return None
 
@@ -274,7 +275,7 @@ class CompiledBlock(Block):
 class RawBlock(Block):
     """Sparse rows as the user stored them, for families whose only quadratic is |x|^2.
 
-    The whitening is applied to the parameters in place of the rows, which are not copied.
+    The whitening is applied to the parameters instead of the rows, which are not copied.
 
     Parameters
     ----------
@@ -363,7 +364,7 @@ class FactorBlock(StatsBlock):
     def _factors(self, natural: Array) -> tuple[FactorStats, Array, Any]:
         """Return the parts of natural parameters, and roots C of covariances C^t C of the factors of a row.
 
-        And C^-t times the expected factors, shape (len(natural), n_factors, n_rows).
+        The third are C^-t times the expected factors, shape (len(natural), n_factors, n_rows).
         """
         parts = FactorStats.of(natural, self.row_stats.shape[0], self.n_features)
         n, q = parts.factors.shape

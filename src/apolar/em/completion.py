@@ -22,7 +22,7 @@ __all__ = ["Completion"]
 
 @dataclass(frozen=True, eq=False)
 class Completion:
-    """The transform that puts the expected value under a mixture in place of each missing one.
+    """The transform that puts the expected value under a mixture instead of each missing one.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Completion:
         return self.impute(as_float64_rows(values)), weights
 
     def impute(self, x: Array) -> Array:
-        """Return rows with the expected value in place of each missing one."""
+        """Return rows with the expected value instead of each missing one."""
         out = x.copy()
         for part, given, responsibilities, _ in self.parts(x):
             self._put(out, part, _mean(responsibilities, part.expectations(given)))
@@ -96,7 +96,7 @@ class Completion:
         return out
 
     def draw(self, x: Array, rng: np.random.Generator) -> Array:
-        """Return rows with a draw, given what is observed of the row, in place of each missing value."""
+        """Return rows with a draw, given what is observed of the row, instead of each missing value."""
         # In the order of rows, whatever their patterns are.
         draws, noise = rng.random(len(x)), rng.standard_normal(x.shape)
         out = x.copy()
@@ -117,7 +117,8 @@ class Completion:
     def parts(self, x: Array) -> Iterator[tuple[PatternRows, ConditionalComponents, Array, Array]]:
         """Yield rows with missing values, the components given the other values, and responsibilities.
 
-        And the factors of the scale matrices given these values, both of shape (n_components, n_rows).
+        Last come the factors of the scale matrices given these values; both have the shape
+        (n_components, n_rows).
         """
         rows = np.flatnonzero(np.isnan(x).any(axis=1))
         if not len(rows):

@@ -1,6 +1,6 @@
 """What is known before a fit: the components of some rows, rows that belong together, and parameters.
 
-A row of a known component has the weighted density of that component in place of that of the mixture. The
+A row of a known component has the weighted density of that component instead of that of the mixture. The
 rows of a group are in one component: their density is the sum, over the components, of the products of their
 weighted densities [shental2004]. EM then maximises the joint likelihood of the rows and of what is known.
 """
@@ -78,7 +78,7 @@ class HeldParameters:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is known of the rows of a fit, and of its parameters.
+    """What is known about the rows of a fit, and of its parameters.
 
     Attributes
     ----------
@@ -95,20 +95,20 @@ class Known:
 
     @property
     def names_components(self) -> bool:
-        """Whether something is known of certain components, which then keep their order."""
+        """Whether something is known about certain components, which then keep their order."""
         return self.held.is_any or bool(np.any(self.labels != UNKNOWN))
 
     @property
     def rows(self) -> IndexArray:
-        """The positions of the rows of which something is known."""
+        """The positions of the rows about which something is known."""
         return np.flatnonzero((self.labels != UNKNOWN) | (self.groups != UNKNOWN))
 
     def taken(self, positions: IndexArray) -> Known:
-        """Return what is known of some of the rows."""
+        """Return what is known about some of the rows."""
         return replace(self, labels=self.labels[positions], groups=self.groups[positions])
 
     def mask(self, logits: Array) -> Array:
-        """Return logits, shape (n_mixtures, n, n_rows), of which a row of known component has no others."""
+        """Return logits, shape (n_mixtures, n, n_rows), with only its own for a row of known component."""
         is_other = self.labels != np.arange(logits.shape[1])[:, None]
         return np.where(is_other & (self.labels != UNKNOWN), -np.inf, logits)
 

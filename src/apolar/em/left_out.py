@@ -340,8 +340,8 @@ def best_strengths(
 ) -> tuple[Strengths, float]:
     """Return the strengths under which rows left out are likeliest, with the responsibilities as they are.
 
-    From a sample comes only by how much less likely rows are that are left out. How likely those are that are
-    seen follows from the sums over all rows.
+    A sample tells only how much less likely rows that are left out are; how likely the rows are follows from
+    the sums over all rows.
 
     Parameters
     ----------
@@ -417,7 +417,7 @@ def _grids(family: Family, stats: SufficientStats) -> dict[str, tuple[float, ...
     """Return the values of each strength that are compared.
 
     Where rows that are repeated, or too few, leave a component without variance, it takes some of the common
-    covariance: a row of which there is a copy would be the likelier, the narrower the component.
+    covariance: a row that has a copy would be more likely the narrower the component.
     """
     used = used_strengths(family, stats.counts.shape[-1], stats.n_features)
     is_wide = family.smallest_variance(family.scatter(stats)) > SETTINGS.prior_floor

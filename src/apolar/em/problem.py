@@ -68,7 +68,7 @@ class Problem(RowSamples):
     available_covariance : ndarray, shape (n_features, n_features), optional
         The covariance of the rows, in the units of the data, if a whitening is given and values are missing.
     known : Known, optional
-        What is known of the rows, which are dense and in memory, and of the parameters.
+        What is known about the rows, which are dense and in memory, and of the parameters.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Problem(RowSamples):
         """Return the problem with some of its attributes changed.
 
         Another family has the same row statistics: it shares more or less. Other rows are counted, unless
-        `n_rows` and `weight` are given, and nothing is known of them, unless it is given.
+        `n_rows` and `weight` are given, and nothing is known about them, unless it is given.
         """
         other, is_stored = copy.copy(self), not changes.keys() & _STORED
         if not is_stored:
@@ -217,7 +217,7 @@ class Problem(RowSamples):
         return self.replace(measurement=0.0) if np.any(self.measurement) else self
 
     def imputed(self, parameters: WhitenedParameters | None = None) -> Problem:
-        """Return the rows with the expected value in place of each missing one; themselves if none is.
+        """Return the rows with the expected value instead of each missing one; themselves if none is.
 
         By default, the expected values are those of one Gaussian; else, of a mixture.
         """
@@ -293,7 +293,7 @@ class Problem(RowSamples):
         return self.known.targets(stats)
 
     def with_what_is_known(self, start: Fit) -> Fit:
-        """Return a start whose components are those of which something is known, and as it is known."""
+        """Return a start with the components about which something is known set to what is known."""
         if self.known is None or not self.known.names_components:
             return start
         order = nearest_order(start.parameters.means, self.targets)
@@ -452,7 +452,7 @@ class Problem(RowSamples):
         """Return responsibilities, shape (n_components, n_rows), and log-densities, shape (n_rows,).
 
         Parameters and log-densities are those of one mixture, in whitened coordinates. With a noise
-        component, the responsibilities of a row add up to one less that of the noise.
+        component, the responsibilities of a row add up to one minus that of the noise.
         """
         exact = self.exact
         natural = exact.natural(parameters)

@@ -1,4 +1,4 @@
-"""Quadratic models of a function of which each evaluation is one pass over the rows.
+"""Quadratic models of a function whose evaluation takes one pass over the rows.
 
 The steps of L-BFGS lead to an optimum; Krylov spaces of the Hessian tell whether it is a maximum, and what
 remains to be gained.
@@ -115,7 +115,7 @@ def rising_direction(
     Returns
     -------
     curvature, direction : float and ndarray
-        None in place of both if no direction of positive curvature was found.
+        None instead of both if no direction of positive curvature was found.
     """
     # A fixed seed: results must not vary from run to run.
     start = np.random.default_rng(0).standard_normal(len(gradient))
@@ -152,7 +152,7 @@ def newton_step(gradient_at: Gradient, gradient: Array, null_direction: Array) -
     Returns
     -------
     gain, step : float and ndarray
-        None in place of both if the quadratic model has no maximum.
+        None instead of both if the quadratic model has no maximum.
     """
     gain, step = 0.0, np.zeros_like(gradient)
     for basis, hessian, _ in _krylov(gradient_at, gradient, gradient, null_direction):

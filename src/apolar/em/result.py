@@ -29,7 +29,8 @@ class FitStatus(enum.Enum):
     )
     STOPPED = "EM was stopped by a callback."
     INTERRUPTED = (
-        "The fit was interrupted: this is the best mixture so far. Fit again with warm_start=True to go on."
+        "The fit was interrupted: this is the best mixture so far. Fit again with warm_start=True to "
+        "continue."
     )
 
     @property

@@ -15,7 +15,7 @@ from apolar.moments.covariance import RowMoments
 
 
 class RowSamples(ABC):
-    """Rows in whitened coordinates, of which samples can be taken."""
+    """Rows in whitened coordinates that can be sampled."""
 
     rows: Rows
     n_rows: int
@@ -38,7 +38,7 @@ class RowSamples(ABC):
 
     @abstractmethod
     def imputed(self) -> Any:
-        """Return the rows with the expected value in place of each missing one."""
+        """Return the rows with the expected value instead of each missing one."""
 
     @abstractmethod
     def replace(self, **changes: Any) -> Self:
@@ -80,7 +80,7 @@ class RowSamples(ABC):
 
         They are sorted by their values, so that samples depend neither on the order of the rows nor on
         whether a row is given twice or has twice the weight. Wide sparse rows are returned unchanged, and so
-        are those of which something is known: copies may differ in that.
+        are those about which something is known: copies may differ in that.
         """
         if self.known is not None or self.is_wide or not self.rows.can_take:
             return self

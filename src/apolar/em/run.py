@@ -86,7 +86,7 @@ def run(
     fits : list of Fit
         The starts, with the mixture of the last pass, or the best one of an accelerated run. After short runs
         the mixtures are those of the last M-step, and the scores those of the last pass, before it: minus
-        infinity in place of NaN. They are still starts.
+        infinity instead of NaN. They are still starts.
     """
     starts = [problem.with_what_is_known(start) for start in starts]
     if stop.gain is not None:

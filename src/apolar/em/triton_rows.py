@@ -204,7 +204,7 @@ def e_step_kernel(
 ):
     """Sum 1, z, and z z^t or the squares of z under the responsibilities of components.
 
-    `parameters` are the centre, shape (PADDED,), and those of the components, of which there are WIDTH values
+    `parameters` are the centre, shape (PADDED,), and those of the components, WIDTH values
     per column. For full covariances these are the whitening of all rows, shape (PADDED, PADDED), constants,
     shape (N_COMPONENTS,), the whitenings of the components, shape (PADDED, N_COMPONENTS * PADDED), and their
     offsets, shape (N_COMPONENTS * PADDED,); for others constants, linear and quadratic parameters, shape

@@ -389,7 +389,7 @@ def _given(value: Any, shape: tuple[int, ...], name: str) -> Array:
 
 
 def _refuse(name: str) -> property:
-    """Return a property in place of a method of maximum likelihood, which says what to call."""
+    """Return a property instead of a method of maximum likelihood, which says what to call."""
 
     def missing(self: Any) -> Any:
         raise AttributeError(

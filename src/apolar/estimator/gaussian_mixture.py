@@ -133,8 +133,8 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         n_features) diag, (n_components,) spherical, (n_features,) tied_diag, () tied_spherical;
         with few factors (n_components, n_features, 1 + n_factors): `noise_variances_`, then `loadings_`.
     precisions_, precisions_cholesky_ : ndarray
-        In the same shape. With few factors `precisions_` holds 1 / noise_variances_, then W, for the inverse
-        diag(1 / noise_variances_) - W W^t, and there is no `precisions_cholesky_`.
+        In the same shape. With few factors `precisions_` holds 1 / v, v = `noise_variances_`, then W, for the
+        inverse diag(1 / v) - W W^t, and there is no `precisions_cholesky_`.
     n_factors_ : int
         With covariances of few factors.
     loadings_ : ndarray, shape (n_components, n_features, n_factors)
@@ -413,7 +413,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Any:
         """Return the posterior probability of each component, shape (n_samples, n_components).
 
-        With noise, those of a row add up to one less the probability that it is noise.
+        With noise, those of a row add up to one minus the probability that it is noise.
         """
         return self._answer_rows(X, "probabilities")
 
@@ -514,7 +514,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         X : array_like, shape (n_samples, n_features)
             The rows of the fit.
         sample_weight : array_like, shape (n_samples,), optional
-            Their weights: a row of weight 2 stands for two rows, of which one is left out.
+            Their weights: a row of weight 2 stands for two rows, one of which is left out.
 
         Returns
         -------
@@ -714,10 +714,10 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         return marginals.quantile(self, q)
 
     def discriminating_directions(self, n_directions: int = 2) -> Directions:
-        """Return the directions in which the components are most apart, as mclust's `MclustDR`.
+        """Return the directions that separate the components best, as mclust's `MclustDR`.
 
         The first are those of linear discriminant analysis, which separate the means (mclust's `crimcoords`,
-        of the fitted mixture in place of labels); then come those in which the covariances differ most
+        of the fitted mixture instead of labels); then come those in which the covariances differ most
         [scrucca2010].
 
         Parameters
@@ -772,7 +772,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         sample_weight : array_like, shape (n_samples,), optional
         n_resamples : int, default=200
         parametric : bool, default=False
-            Draw the rows from the mixture in place of the data.
+            Draw the rows from the mixture instead of the data.
 
         Returns
         -------
@@ -889,7 +889,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
             lines that meet in it fit best, as in mclust's `clustCombiOptim`. It is a rule of thumb, for three
             components or more: look at the table. By overlap, where that of any two clusters is at most 5%.
         by : {"entropy", "overlap"}, default="entropy"
-            "entropy": the two are combined that leave the least doubt about which cluster a row is in, as in
+            "entropy": combine the two that leave the least doubt about which cluster a row is in, as in
             mclust's `clustCombi` [baudry2010]. "overlap": the two that overlap most, by the share of the
             rows of each that would be assigned to the other, together [hennig2010]. Where the number of
             clusters is not known, this finds it more often: `select(X, criterion="clusters")` uses it.

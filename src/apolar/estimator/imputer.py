@@ -36,7 +36,7 @@ class MixtureImputer(TransformerMixin, BaseEstimator):
     init_params, n_init, max_iter, tol, prior, n_threads
         As in `GaussianMixture`.
     sample_posterior : bool, default=False
-        Draw missing values in place of their expected ones, as in scikit-learn's `IterativeImputer`: for
+        Draw missing values instead of their expected ones, as in scikit-learn's `IterativeImputer`: for
         multiple imputation, transform several times with different `random_state`.
     keep_empty_features : bool, default=False
         Whether columns without any observed value in `fit` are kept, as zeros; by default they are left out.

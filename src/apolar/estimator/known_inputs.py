@@ -20,7 +20,7 @@ HELD = ("weights", "means", "covariances")
 def known_of(
     problem: Problem, n_components: int, has_weight: Array | None, *, y: Any, groups: Any, fixed: Any
 ) -> Known | None:
-    """Return what is known of rows and parameters; None if nothing is.
+    """Return what is known about rows and parameters; None if nothing is.
 
     Parameters
     ----------

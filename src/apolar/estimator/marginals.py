@@ -162,7 +162,7 @@ class OutlierRule:
 def _distance_limits(state: FittedState, tail: float, *, is_new: bool) -> Array:
     """Return the squared distances that rows of each component exceed with a probability.
 
-    That are quantiles of chi-squared, or of F where tails are long, for parameters that are known. Those of
+    These are quantiles of chi-squared, or of F where tails are long, for parameters that are known. Those of
     new rows are longer, as parameters are estimated: Hotelling's law for the mean and covariance of as many
     rows as estimate those of a component [hotelling1931]. Where columns are independent, the law of a sum of
     squares of t is approximated by F with the same mean and variance.
@@ -279,7 +279,10 @@ def _laws_of_column(model: Any) -> tuple[Array, Array, Array, Any]:
             "model.marginal(0).quantile(0.5)."
         )
     if parameters.noise is not None:
-        raise ValueError("A noise component has no law of its own: fit with noise=False, or take a marginal.")
+        raise ValueError(
+            "The distribution function of a noise component is not available: fit with noise=False, or take "
+            "a marginal."
+        )
     variances = state.family.matrices(np.asarray(parameters.covariances), *parameters.means.shape)[:, 0, 0]
     law = norm if parameters.dof is None else t(parameters.dof)
     return parameters.weights / parameters.weights.sum(), parameters.means[:, 0], np.sqrt(variances), law
@@ -325,7 +328,7 @@ def conditional(model: Model, columns: Any, values: Any) -> Model:
 
 
 def directions(model: Any, n_directions: int) -> Directions:
-    """Return the directions in which the components are most apart; noise does not count."""
+    """Return the directions that separate the components best; noise does not count."""
     check_integer(n_directions, "n_directions", least=1)
     state = FittedState.of(model)
     weights, means = state.parameters.weights, state.parameters.means

@@ -188,7 +188,7 @@ def model_from_json(cls: type[Model], text: str) -> Model:
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"The text is not {WHAT}: it is not JSON ({error}).") from error
     if not isinstance(content, dict) or content.pop("format", None) != MODEL_FORMAT:
-        raise ValueError(f"The text is not {WHAT}: it does not say so. Pass what to_json returned.")
+        raise ValueError(f"The text is not {WHAT}: it has no name of a format. Pass what to_json returned.")
     version = content.pop("version", None)
     if version != MODEL_VERSION:
         raise ValueError(

@@ -63,7 +63,7 @@ class Stability(Displayed):
         return values
 
     def sentences(self) -> list[str]:
-        """Return what a reader has to know of each cluster."""
+        """Return what a reader has to know about each cluster."""
         low, high = self.interval()
         return [
             f"Cluster {k + 1} comes back in {n} of {len(self.jaccard)} resamples (Jaccard index "

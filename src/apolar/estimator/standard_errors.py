@@ -118,7 +118,7 @@ class Bootstrap(Displayed):
     converged : ndarray of bool, shape (n_resamples,)
         Whether the fit to each resample reached an optimum; if many did not, raise max_iter.
     has_noise : bool
-        Whether there is a noise component, whose weight is one less the others.
+        Whether there is a noise component, whose weight is one minus the others.
     dof : ndarray, shape (n_resamples, n_components), or None
         Degrees of freedom, of components with long tails.
     """

@@ -284,7 +284,7 @@ def warnings_of(
         )
     # Covariances that are shrunk are without variance only where no rows vary.
     if data.family.is_collapsed(fit.parameters.covariances) and not isinstance(fit.prior, Shrinkage):
-        remedy = "Use the default prior in place of prior=None, a" if prior is None else "A"
+        remedy = "Use the default prior instead of prior=None, a" if prior is None else "A"
         warnings.append(
             CollapsedWarning(
                 "A component has collapsed: its variance is zero in some direction, and the likelihood has "

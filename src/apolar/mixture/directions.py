@@ -1,4 +1,4 @@
-"""The directions in which the components of a mixture are most apart."""
+"""The directions that separate the components of a mixture best."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Directions:
 def discriminating_directions(
     weights: Array, means: Array, covariances: Array, n_directions: int
 ) -> Directions:
-    """Return the directions in which components are most apart, by position, then by shape.
+    """Return the directions that separate components best, by position, then by shape.
 
     The first are those in which the largest part of the variance is between the means, as in linear
     discriminant analysis. Where that is next to nothing, as in the second direction for two components, come

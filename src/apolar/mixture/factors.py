@@ -324,16 +324,15 @@ class FactorFamily(Family):
         return self.noise.log_prior(replace(parameters, means=means, covariances=noise), prior)
 
 
-def _entries(code: str, words: str, name: str, noise: str) -> dict[str, Family]:
+def _entries(code: str, name: str, noise: str) -> dict[str, Family]:
     """Return the entries of a family: by its name, and by its code in pgmm."""
-    made = FactorFamily(name, code, words, 2, noise=FAMILIES[noise])
+    made = FactorFamily(name, code, 2, noise=FAMILIES[noise])
     return {name: made, code: made}
 
 
-_FEW = "stretched along few directions, each in its own way"
 FACTORS |= (
-    _entries("UUU", f"{_FEW}, with noise of its own in each column", "factor", "diag")
-    | _entries("UUC", f"{_FEW}, with noise of one size", "ppca", "spherical")
-    | _entries("UCU", f"{_FEW}, all with the same noise", "factor_tied_noise", "tied_diag")
-    | _entries("UCC", f"{_FEW}, all with noise of one size", "ppca_tied_noise", "tied_spherical")
+    _entries("UUU", "factor", "diag")
+    | _entries("UUC", "ppca", "spherical")
+    | _entries("UCU", "factor_tied_noise", "tied_diag")
+    | _entries("UCC", "ppca_tied_noise", "tied_spherical")
 )

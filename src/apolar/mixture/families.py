@@ -85,8 +85,6 @@ class Family(Covariances):
         scikit-learn's name, or one in its manner. Families of one name are equal.
     code : str
         mclust's code: volume, shape and orientation, each [E]qual, [V]ariable or the [I]dentity.
-    words : str
-        The shape of the components, for reports: "round, each with its own size".
     n_axes : int
         The number of axes of one covariance: 0 for a number, 1 for a diagonal, 2 for a matrix.
     shared : frozenset of str
@@ -104,7 +102,6 @@ class Family(Covariances):
 
     name: str
     code: str = field(compare=False)
-    words: str = field(compare=False)
     n_axes: int = field(compare=False)
     shared: frozenset[str] = field(default=frozenset(), compare=False)
     estimate: Estimate | None = field(default=None, compare=False)
@@ -665,61 +662,29 @@ def conjugate_terms(
 # --- the table ----------------------------------------------------------------------------------
 
 
-def _entry(code: str, words: str, name: str = "", estimate: Estimate | None = None) -> Family:
+def _entry(code: str, name: str = "", estimate: Estimate | None = None) -> Family:
     """Return the family of a code: two letters I are a number, one is a diagonal, and E is for equal."""
     n_axes = 2 - code.count("I")
     shared = frozenset(part for part, letter in zip(PARTS, code, strict=True) if letter == "E")
-    return Family(name or code, code, words, n_axes, shared, estimate)
+    return Family(name or code, code, n_axes, shared, estimate)
 
 
 # A new family is an entry of FAMILIES and, if it shares a part of the covariances, a function as in sharing.
 _ALL = (
-    _entry("VVV", "stretched in any direction, each in its own way", "full"),
-    _entry("EEE", "stretched in any direction, all in the same way", "tied"),
-    _entry("VVI", "stretched along the columns, each in its own way", "diag"),
-    _entry("EEI", "stretched along the columns, all in the same way", "tied_diag"),
-    _entry("VII", "round, each with its own size", "spherical"),
-    _entry("EII", "round, all of one size", "tied_spherical"),
-    _entry(
-        "VEI",
-        "stretched along the columns in the same proportions, each with its own size",
-        estimate=sharing.multiples_of_one,
-    ),
-    _entry(
-        "EVI",
-        "stretched along the columns, each in its own proportions, all of the same volume",
-        estimate=sharing.covariances_of_one_volume,
-    ),
-    _entry(
-        "VEE",
-        "stretched in any direction, all in the same way but each with its own size",
-        estimate=sharing.multiples_of_one,
-    ),
-    _entry(
-        "EVE",
-        "stretched along the same axes, each in its own proportions, all of the same volume",
-        estimate=sharing.rotated_variances,
-    ),
-    _entry(
-        "VVE",
-        "stretched along the same axes, each in its own way",
-        estimate=sharing.rotated_variances,
-    ),
-    _entry(
-        "EEV",
-        "of the same size and shape, each turned in its own way",
-        estimate=sharing.rotated_variances,
-    ),
-    _entry(
-        "VEV",
-        "of the same shape, each with its own size and turned in its own way",
-        estimate=sharing.rotated_variances,
-    ),
-    _entry(
-        "EVV",
-        "stretched in any direction, each in its own way, all of the same volume",
-        estimate=sharing.covariances_of_one_volume,
-    ),
+    _entry("VVV", "full"),
+    _entry("EEE", "tied"),
+    _entry("VVI", "diag"),
+    _entry("EEI", "tied_diag"),
+    _entry("VII", "spherical"),
+    _entry("EII", "tied_spherical"),
+    _entry("VEI", estimate=sharing.multiples_of_one),
+    _entry("EVI", estimate=sharing.covariances_of_one_volume),
+    _entry("VEE", estimate=sharing.multiples_of_one),
+    _entry("EVE", estimate=sharing.rotated_variances),
+    _entry("VVE", estimate=sharing.rotated_variances),
+    _entry("EEV", estimate=sharing.rotated_variances),
+    _entry("VEV", estimate=sharing.rotated_variances),
+    _entry("EVV", estimate=sharing.covariances_of_one_volume),
 )
 
 FAMILIES: dict[str, Family] = {entry.name: entry for entry in _ALL} | {entry.code: entry for entry in _ALL}

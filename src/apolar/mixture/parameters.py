@@ -28,7 +28,7 @@ __all__ = [
 
 # Weights that agree to this many decimals count as equal.
 WEIGHT_DECIMALS = 6
-# The least weight of the noise: it is one less the other weights, and known up to rounding.
+# The least weight of the noise: it is one minus the other weights, and known up to rounding.
 MIN_NOISE = 1e-15
 # As in mclust, the weight of the noise and its volume count as parameters.
 N_NOISE_PARAMETERS = 2
@@ -120,7 +120,7 @@ class MixtureParameters(Parameters):
     Attributes
     ----------
     weights, means, covariances : ndarray
-        As in `Parameters`. With noise, the weights add up to one less that of the noise.
+        As in `Parameters`. With noise, the weights add up to one minus that of the noise.
     noise : NoiseBox or None
         Where the noise component is, if there is one.
     """
@@ -179,7 +179,7 @@ def append_noise(natural: Array, weights: Array, noise: NoiseBox | None, log_det
     ----------
     natural : ndarray, shape (..., n_components, n_stats)
     weights : ndarray, shape (..., n_components)
-        Of the components; that of the noise is one less their sum.
+        Of the components; that of the noise is one minus their sum.
     noise : NoiseBox or None
     log_det : float
         Of the whitening: less it, the log-density of the noise is that in whitened coordinates.

@@ -65,7 +65,7 @@ class Strengths(NamedTuple):
     volumes: Any = 0.0
 
     def where(self, used: Strengths) -> Strengths:
-        """Return the strengths with zero in place of those that are not used."""
+        """Return the strengths with zero instead of those that are not used."""
         return Strengths(*(each if is_used else 0 * each for each, is_used in zip(self, used, strict=True)))
 
 

@@ -52,7 +52,7 @@ def covariances_of_one_volume(family: Family, scatter: Array, divisor: Array, ne
     if family.n_axes == 1:
         scatter = above_zero(scatter)
     else:
-        # Without a prior, the scatter of a component of few rows has no determinant to speak of.
+        # Without a prior, the scatter of a component of few rows has a determinant of nearly zero.
         scatter = family.floored(scatter / family.each(divisor)) * family.each(divisor)
     roots = np.exp(family.log_det(scatter, n_features) / n_features)
     volume = roots.sum(axis=-1) / divisor.sum(axis=-1)

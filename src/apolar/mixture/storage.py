@@ -72,7 +72,7 @@ class Covariances:
         return tuple(range(-self.n_axes, 0))
 
     def each(self, values: Array) -> Array:
-        """Return values per covariance with axes of length one in place of those of a covariance."""
+        """Return values per covariance with axes of length one instead of those of a covariance."""
         return np.asarray(values)[(..., *(None,) * self.n_axes)]
 
     # --- rows and their statistics --------------------------------------------------------------

@@ -256,9 +256,9 @@ class ComponentCount:
         """An explanation of the estimate, with its assumptions."""
         if 1 < self.n_components == len(self.spectrum):
             return (
-                "All eigenvalues but the last stand out: the data show no level of noise. There may be more "
-                "components than columns, or clusters that are not spherical. Compare BIC over several "
-                "numbers."
+                "All eigenvalues except the last are above the noise, so the number may be wrong: there may "
+                "be more components than columns, or clusters that are not spherical. Compare BIC over "
+                "several numbers."
             )
         certainty = (
             "the thresholds agree" if self.least == self.most else f"{self.least} to {self.most} are possible"

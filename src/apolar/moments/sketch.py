@@ -238,7 +238,7 @@ class MomentSketch:
             return cls._from_arrays(arrays)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"{path} is not a sound moment sketch: {error} Make the sketch again."
+                f"{path} is not a valid moment sketch: {error} Make the sketch again."
             ) from error
 
     @classmethod

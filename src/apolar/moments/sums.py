@@ -169,7 +169,7 @@ class PowerSums:
     """Weighted sums over rows of powers of z = x - centre, and of y, the coordinates of z in some directions.
 
     They are computed by the compiled extension, by kernels of a GPU, or by any array library. Called with a
-    block and its weights, it returns a tuple, of which each half is left out if it is not asked for:
+    block and its weights, it returns a tuple; a half that is not asked for is left out:
 
     - the sum of the weights, the number of rows, and the sums of z, and of z z^t or the squares of z;
     - the sums of |z|^2 z, and of y y y and higher powers (compact).

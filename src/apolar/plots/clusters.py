@@ -207,7 +207,7 @@ def kept_rows(
     Parameters
     ----------
     values : ndarray, shape (n_rows, n_columns)
-        The shown columns, of which the outermost rows are kept.
+        The shown columns; their outermost rows are kept.
     groups : sequence of ndarray of int, shape (n_rows,)
         Clusters. At least 50 rows of each are kept, as far as there are that many and `max_points` allows it.
     max_points : int

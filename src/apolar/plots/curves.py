@@ -280,7 +280,7 @@ def _highest(selection: Selection) -> float:
 
 
 def _remarks(selection: Selection, highest: float) -> list[str]:
-    """Return what the reader must know of candidates that are not shown, or not as the others."""
+    """Return what the reader must know about candidates that are not shown, or not as the others."""
     remarks = []
     n_above = sum(bool(getattr(row, selection.criterion) > highest) for row in selection.table)
     if n_above:

@@ -313,7 +313,7 @@ def uncertainty(
     """Draw rows in a plane, larger the less sure the mixture is of their cluster, and with a rim if in doubt.
 
     Colours and markers are those of the clusters, as in all pictures of a mixture. The uncertainty of a row
-    is one less the probability of its most probable cluster: 0 if that is certain, and 1 - 1 / n_components
+    is one minus the probability of its most probable cluster: 0 if that is certain, and 1 - 1 / n_components
     at most. Noise counts as one more cluster.
 
     Parameters
@@ -324,7 +324,7 @@ def uncertainty(
     columns : "pca", "discriminant", or int or list of int or str, optional
         One or two columns, by number or name; by default the two in which the means of the clusters differ
         most, for the spread of the column. "pca" is for the first two principal axes of the mixture,
-        "discriminant" for the two directions in which its components are most apart. One column is shown
+        "discriminant" for the two directions that separate its components best. One column is shown
         against the uncertainty itself.
     labels : array_like, shape (n_samples,), optional
         The true clusters: numbers or strings. Found clusters then have the names of those that match them

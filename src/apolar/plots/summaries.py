@@ -243,7 +243,7 @@ def _eigenvalue_chart(
     note: str,
     n_rows: float | None = None,
 ) -> Chart:
-    """Return eigenvalues, of which the first are signal; of a sample, with the band of its noise.
+    """Return eigenvalues, the first of which are signal; for a sample, with the band of its noise.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ ELLIPSES = "Ellipses at 2 standard deviations hold 86% of a Gaussian."
 
 @dataclass(frozen=True, eq=False)
 class TableView:
-    """X, of which columns are read by their numbers.
+    """X, whose columns are read by number.
 
     Attributes
     ----------
@@ -279,7 +279,7 @@ class MixtureView:
         return sorted(np.argsort(-self.separation, kind="stable")[:most].tolist())
 
     def discriminating_plane(self) -> Plane:
-        """Return the two directions in which the components are most apart, by position, else by shape."""
+        """Return the two directions that separate the components best, by position, else by shape."""
         columns = self.separating_columns(MAX_PLANE_COLUMNS)
         marginal = self.family.marginal(self.covariances, columns)
         covariances = self.family.matrices(marginal, len(self.means), len(columns))

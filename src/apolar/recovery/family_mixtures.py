@@ -64,7 +64,7 @@ def needed_order(covariance_type: str, n_components: int, n_features: int) -> in
         return 4 if covariance_type == "tied" and n_components > 1 else 3
     if covariance_type == "tied":
         raise ValueError(f"{what}: moments determine at most {most}, one more than columns.")
-    # The most columns of which all moments can be weighted.
+    # The most columns whose moments can all be weighted.
     few = max(m for m in range(1, MAX_MOMENTS) if n_monomials(m + 1, ORDERS[-1]) <= MAX_MOMENTS)
     if n_features > few:
         instead = f"at most {most} components" if most > 1 else 'covariance_type="tied" or "diag"'
@@ -150,7 +150,9 @@ def family_mixture(
             starts.append(tied_mixture(standard, n_components, refine=False)[0])
         best = _best_fit(standard, covariance_type, starts)
         if best is None:
-            corrections.append("no mixture that fits the moments has components of some weight and width")
+            corrections.append(
+                "each mixture that fits the moments has a component of hardly any weight or width"
+            )
         mixture, error = (starts[-1], np.inf) if best is None else (best.mixture, best.mean_error)
     return _in_units(central, mixture, covariance_type, units, error, corrections)
 
@@ -310,7 +312,7 @@ def _factors(correlations: Array, n_factors: int) -> Array:
 
 
 def _core(third: Array, factors: Array) -> Array:
-    """Return the tensor of which the third moments are the image under U, where indices are different."""
+    """Return the tensor whose image under U has the third moments where indices are different."""
     n_features, n_factors = factors.shape
     i, j, k = np.ogrid[:n_features, :n_features, :n_features]
     different = np.nonzero((i < j) & (j < k))

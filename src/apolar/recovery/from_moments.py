@@ -89,7 +89,7 @@ def mixture_from_moments(
     -------
     mixture : MomentMixture
         Always valid; `status` says whether the solution was projected, and whether it is far from the moments
-        of the data. Its `p_value` says whether the moments agree with it; it is not known of more than 17
+        of the data. Its `p_value` says whether the moments agree with it; it is not known about more than 17
         columns.
 
     Examples

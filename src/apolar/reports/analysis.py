@@ -390,6 +390,8 @@ def _analysis_of(
 
 def _standard_errors(model: GaussianMixture, data: Any, units: Array, names: Sequence[str]) -> dict[str, Any]:
     """Return the `errors` in the units of the table, or why there are `no_errors`, or the `fault`."""
+    if len(component_groups(model)) < len(model.weights_):
+        return {"no_errors": "they are those of components, and a cluster combines several."}
     n_numbers = model.n_samples_seen_ * len(units) * model.n_parameters_
     if n_numbers > LIMITS.max_numbers:
         reason = "The table is too large to work out standard errors here; model.standard_errors(X) does."
@@ -399,8 +401,7 @@ def _standard_errors(model: GaussianMixture, data: Any, units: Array, names: Seq
             warnings.simplefilter("ignore")
             errors = model.standard_errors(data)
     except ComponentError as error:
-        noun = "Cluster" if getattr(model, "clusters_", None) is None else "Component"
-        return {"fault": f"{noun} {error.component + 1} {error.problem}"}
+        return {"fault": f"Cluster {error.component + 1} {error.problem}"}
     except (ValueError, ArithmeticError) as error:
         return {"no_errors": str(error.with_name(names) if isinstance(error, ColumnError) else error)}
     covariances = np.asarray(errors.covariances)

@@ -51,7 +51,7 @@ class Limits:
 
     # --- tables of the page ---
     listed_rows: int = 15
-    # Rows of which the page holds the labels: about 20 bytes each.
+    # Rows whose labels the page holds: about 20 bytes each.
     labelled_rows: int = 50_000
     listed_columns: int = 30
     listed_candidates: int = 60

@@ -123,7 +123,7 @@ def nearest_clusters(analysis: Analysis, X: Array) -> list[int | None]:
 
 
 def row_words(analysis: Analysis, positions: Array, posteriors: Array, row_numbers: Array) -> list[str]:
-    """Return what is known of each of some rows, in a line; `posteriors` are theirs."""
+    """Return what is known about each of some rows, in a line; `posteriors` are theirs."""
     truth, lines = analysis.truth, []
     for position, probabilities in zip(positions.tolist(), posteriors, strict=True):
         first, *others = np.argsort(-probabilities, kind="stable")[:2].tolist()
@@ -175,11 +175,11 @@ class ShownRows:
     numbers : ndarray of int, shape (n_shown,)
         Those of the rows, from 1.
     doubt : ndarray, shape (n_shown,)
-        One less the probability of the most probable cluster, or of noise.
+        One minus the probability of the most probable cluster, or of noise.
     words : list of str
-        What is known of each.
+        What is known about each.
     remarks : list of str
-        What the reader must know of the choice of rows.
+        What the reader must know about the choice of rows.
     """
 
     values: Array

@@ -152,9 +152,8 @@ def _shown_columns(analysis: Analysis) -> list[int]:
 def _clusters(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict[str, Any]]:
     """Return what the page shows of each cluster: its rows, how sure they are, means, what marks it."""
     mixture = analysis.clusters
-    # Those of a combined cluster would need the covariances of the errors of its components.
-    errors = None if analysis.are_combined else analysis.errors
-    counts, deviations, differences = analysis.counts, analysis.deviations, traits(analysis)
+    errors, counts, deviations = analysis.errors, analysis.counts, analysis.deviations
+    differences = traits(analysis)
     shown = _shown_columns(analysis)
     typical, nearest = typical_rows(analysis, X), nearest_clusters(analysis, X)
     certainty = 1 - analysis.uncertainty

@@ -15,14 +15,13 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.plots import chart
 from apolar.plots.chart import Chart, Line, Look, Points
-from apolar.plots.curves import convergence_chart, selection_chart
+from apolar.plots.curves import selection_chart
 from apolar.plots.scatter import MOVED, matrix_charts, row_chart, separate_ties
 from apolar.plots.summaries import profile_chart
 from apolar.plots.views import ELLIPSES, N_COLUMNS, MixtureView
 from apolar.reports.analysis import Analysis
 from apolar.reports.limits import LIMITS
 from apolar.reports.listed_rows import ShownRows, choose_rows
-from apolar.reports.scoring import nameless
 from apolar.scores import criterion_title
 
 # In points: a panel that can be read on a phone, the space between panels, and text.
@@ -92,8 +91,7 @@ def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array) -> list[Page
     row_numbers : ndarray of int, shape (n_samples,)
         From 1.
     """
-    model, names = nameless(analysis.model), list(analysis.names)
-    mixture = analysis.clusters
+    mixture, names = analysis.clusters, list(analysis.names)
     n_clusters, n_columns = mixture.means.shape
     pictures = []
     if n_clusters > 1 and n_columns > 1:
@@ -113,10 +111,6 @@ def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array) -> list[Page
         name = criterion_title(analysis.selection.criterion)
         alt = f"{name} against the number of clusters; lower is better."
         pictures.append(_picture("How many clusters", alt, [[curves]], "h"))
-    bounds = model.lower_bounds_
-    if len(bounds) > 3 and (bounds[-1] - bounds[0]) * analysis.n_rows > 1:
-        alt = "What is left to gain, after each pass over the data."
-        pictures.append(_picture("Convergence", alt, [[convergence_chart(model)]], "c"))
     return pictures
 
 
@@ -142,7 +136,7 @@ def _matrix(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureVi
 
 
 def _glance(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureView) -> PagePicture:
-    """Return the rows in the plane in which the clusters are most apart, with those in doubt."""
+    """Return the rows in the plane that separates the clusters best, with those in doubt."""
     # A cluster of a few odd rows would make the others a dot.
     large = np.flatnonzero(analysis.counts >= LIMITS.few_rows).tolist()
     large = large if len(large) > 1 else list(range(len(mixture.means)))
@@ -151,18 +145,19 @@ def _glance(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureVi
     columns = mixture.separating_columns(N_COLUMNS)
     shown = choose_rows(analysis, X, columns, LIMITS.panel_points, row_numbers)
     if n_columns == 2:
-        plane, values = mixture, shown.values
+        plane, values, alt = mixture, shown.values, "The rows in the two columns of the table."
         names = (analysis.names[0], analysis.names[1])
-        how = "The clusters in the two columns of the table."
+        how = []
     else:
         directions = mixture.discriminating_plane()
+        alt = "The rows in the two directions that separate the clusters best."
         plane, values = directions.mixture, directions.places(shown.values)
         first, second = directions.axis_names(analysis.names)
         names = (
             chart.shorten(first, int(LARGE[0] / (0.6 * TEXT))),
             chart.shorten(second, int(LARGE[1] / (0.6 * TEXT))),
         )
-        how = "Each direction mixes columns so that the clusters are as far apart as possible."
+        how = ["Each direction is a combination of columns."]
     rows, n_doubtful = np.arange(len(values)), int(np.count_nonzero(analysis.is_doubtful))
     # Where many rows are in doubt, their large marks would hide the clusters.
     marks_doubt = n_doubtful <= LIMITS.much_doubt * analysis.n_rows
@@ -174,10 +169,9 @@ def _glance(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureVi
     ]
     panel = replace(panel, layers=[*panel.layers, *ellipses])
     doubtful = [(f"in doubt ({n_doubtful:,})", IN_DOUBT)] if n_doubtful and marks_doubt else []
-    notes = [how, ELLIPSES, *shown.remarks]
+    notes = [*how, ELLIPSES, *shown.remarks]
     legend = _row_legend(analysis, shown, doubtful)
     panel = replace(_with_rings(panel, shown, values), notes=notes, marks=legend)
-    alt = "The rows, seen from where the clusters are most apart."
     alt += " Large marks with a rim are in doubt." if doubtful else ""
     return _picture(GLANCE, alt, [[panel]], "w", shown, size=LARGE, names_rows=True)
 
@@ -348,7 +342,7 @@ def draw_svg(
             for place, text in x_ticks[j] if i == k - 1 else ():
                 marks += _text(text, _place(place, panel.xlim, w), h + 4, **below)
             for place, text in y_ticks[i] if j == 0 else ():
-                marks += _text(text, -5, h - _place(place, panel.ylim, h, panel.y_scale), anchor="end")
+                marks += _text(text, -5, h - _place(place, panel.ylim, h), anchor="end")
             parts.append(
                 f'<g transform="translate({_number(left + j * (w + GAP))} {_number(4 + i * (h + GAP))})">'
                 f'<path d="M0 0H{_number(w)}V{_number(h)}H0Z" '
@@ -387,11 +381,9 @@ def _text(
     return f'<text transform="{transform}" style="{style}">{escape(text, quote=False)}</text>'
 
 
-def _place(values: Any, ends: tuple[float, float], length: float, scale: str | list[str] = "number") -> Any:
+def _place(values: Any, ends: tuple[float, float], length: float) -> Any:
     """Return where values are along an axis, in points."""
-    low, high = np.log(ends) if scale == "log" else ends
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return length * ((np.log(values) if scale == "log" else values) - low) / (high - low)
+    return length * (values - ends[0]) / (ends[1] - ends[0])
 
 
 def _layer(
@@ -403,15 +395,11 @@ def _layer(
     numbers: Sequence[int] | None,
 ) -> str:
     x = _place(layer.x, panel.xlim, size[0])
-    y = size[1] - _place(layer.y, panel.ylim, size[1], panel.y_scale)
+    y = size[1] - _place(layer.y, panel.ylim, size[1])
     if isinstance(layer, Points):
         return _points(layer, x, y, name, words, numbers)
     kind = f' data-kind="{layer.kind}"' if layer.kind else ""
-    if not layer.is_filled:
-        return f"<g{kind}>{_line(x, y, layer.look)}</g>"
-    corners = "L".join(f"{_number(a)} {_number(b)}" for a, b in zip(x, y, strict=True))
-    style = f"fill: {_colour(layer.look['color'])}; fill-opacity: {layer.look['alpha']}"
-    return f'<g{kind}><path d="M{corners}Z" style="{style}"/></g>'
+    return f"<g{kind}>{_line(x, y, layer.look)}</g>"
 
 
 def _points(

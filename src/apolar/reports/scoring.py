@@ -52,7 +52,7 @@ class RowScores:
 
     @property
     def uncertainty(self) -> Array:
-        """One less the probability of the cluster; zero for rows that are out of reach."""
+        """One minus the probability of the cluster; zero for rows that are out of reach."""
         certainty = self.posteriors.max(axis=1)
         return np.where(np.isnan(certainty), 0.0, 1 - certainty)
 

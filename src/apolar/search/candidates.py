@@ -175,7 +175,7 @@ def _simpler(
     if data.family.is_axis_aligned or not _has_few_distinct_rows(data):
         return []
     # Whitened, all rows are equally far apart, apart from their weights: any choice among them is chance.
-    reason = "with no more different rows than columns, any row is as far from the others as any"
+    reason = "there are no more distinct rows than columns"
     sample = data.subsample(SETTINGS.sample_rows, rng)
     remark = f"Starts were searched for among diagonal covariances: {reason}."
     return [_Simpler(_with_axes_of_columns(sample), sample, remark)]

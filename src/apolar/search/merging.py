@@ -247,7 +247,7 @@ def _merge_greedily(
     n_components : int
         The number that remains.
     costs_of : callable
-        Takes the positions of two components of which the second has been added to the first, and those of
+        Takes the positions of two components, the second of which has been added to the first, and those of
         others. Returns the costs of merging the first with each of these.
     """
     left = np.arange(len(array))

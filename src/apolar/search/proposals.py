@@ -22,7 +22,7 @@ from apolar.search.merging import OwnedRows, added_gains, untied_stats
 
 @dataclass(frozen=True, eq=False)
 class Extension:
-    """A mixture with one component more: some in place of one, or one in addition.
+    """A mixture with one component more: some instead of one, or one in addition.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ def extensions(
     """Return mixtures with one component more, by decreasing gain.
 
     Each component is split, by EM on the rows that it owns with the densities of the others as they are
-    [ueda2000]: all splits together take about the time of a few passes over the rows. And components are
+    [ueda2000]: all splits together take about the time of a few passes over the rows. Components are also
     added where rows are unlikely.
 
     Parameters
@@ -108,7 +108,7 @@ def _splits(
 def extend_mixture(
     stats: SufficientStats, chosen: list[Extension], removed: Sequence[int] = ()
 ) -> SufficientStats:
-    """Return the statistics of a mixture with some components in place of others, or in addition."""
+    """Return the statistics of a mixture with some components instead of others, or in addition."""
     array, n_rows = stats.array, stats.counts.sum()
     for each in chosen:
         if each.replaced is None:

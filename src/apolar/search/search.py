@@ -205,7 +205,7 @@ def portfolio(
         If it has many rows, the search runs on a sample; the moments are those of all rows.
     n_components : int
     prior : Prior or None
-        The search uses the default prior in place of None: without a prior, the likelihood is unbounded
+        The search uses the default prior instead of None: without a prior, the likelihood is unbounded
         where a component collapses on a few rows.
     rng : numpy.random.Generator
     report : callable, optional

@@ -132,7 +132,7 @@ def overseeded_mixtures(
     data : Problem
     n_components : int
     prior : Prior or None
-        For the M-step that follows the merging. The steps before it use the conjugate one in place of None.
+        For the M-step that follows the merging. The steps before it use the conjugate one instead of None.
     rng : numpy.random.Generator
     n_runs : int
         The number of mixtures; they share the passes over the rows.

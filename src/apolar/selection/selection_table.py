@@ -231,15 +231,16 @@ def reason(selection: Selection) -> str:
         text += f" No more than {r} were tried: try more."
     elif most > least and r == least > 1:
         text += f" No fewer than {r} were tried: try fewer."
-    return " ".join(filter(None, [text, "" if clusters is None else clusters.sentence, selection.note]))
+    combined = clusters.sentence if clusters is not None and clusters.n_clusters < r else ""
+    return " ".join(filter(None, [text, combined, selection.note]))
 
 
 def _agreement(selection: Selection) -> str:
-    """Return the sentence that says which family was chosen for its clusters."""
+    """Return the sentences that say which family was chosen for its clusters."""
     n_families, named = len({row.form for row in selection.table if row.is_fitted}), selection.best_row.named
     return (
-        f"Each of {n_families} families has its number of components with the lowest BIC; the clusters of "
-        f"{named} agree best with those of the others (mean adjusted Rand index {selection.agreement:.2f})."
+        f"Compared the clusters of {n_families} families, each with its best number of components by BIC. "
+        f"Those of {named} agree best with the others (mean adjusted Rand index {selection.agreement:.2f})."
     )
 
 
@@ -252,7 +253,7 @@ def _simpler(selection: Selection, lowest: Row) -> str:
     difference = getattr(best, selection.criterion) - getattr(lowest, selection.criterion)
     return (
         f". {best.named} {are} chosen: {difference:.1f} higher, within one standard error over the rows, and "
-        f"with {best.n_parameters} parameters in place of {lowest.n_parameters}"
+        f"with {best.n_parameters} parameters instead of {lowest.n_parameters}"
     )
 
 

@@ -27,8 +27,7 @@ MAX_BITS = 4096
 # Multiplications of fractions, a second or so: beyond, what the user passed is a slip or an attack.
 MAX_PRODUCTS = 500_000
 TOO_LARGE = (
-    "A coefficient of the result is too large for a number: divide the tensor, or the weights, "
-    "by a power of ten first."
+    "A coefficient of the result overflows: divide the tensor, or the weights, by a power of ten first."
 )
 
 
@@ -168,7 +167,7 @@ def of_powers(weights: Array, points: Array, order: int) -> Array:
     coefficients : ndarray, shape (n_monomials,)
         Real if all imaginary parts are zero.
     """
-    # A weight, or a power of a point, may be too large or too small for a number where the term is not.
+    # A weight, or a power of a point, may overflow or underflow where the term does not.
     point_exponents = binary_exponents(points)
     exponents = binary_exponents(weights[:, None]) + order * point_exponents
     largest = int(exponents.max(initial=0))

@@ -63,11 +63,11 @@ def multinomials(dim: int, degree: int) -> Array:
     Raises
     ------
     ValueError
-        If their sum, dim^degree, is too large for a number.
+        If their sum, dim^degree, overflows.
     """
     if degree * log2(dim) >= 1023:
         raise ValueError(
-            f"The multinomial coefficients of degree {degree} in {dim} variables are too large for numbers: "
+            f"The multinomial coefficients of degree {degree} in {dim} variables overflow: "
             "lower the degree or the number of variables."
         )
     variables = monomial_variables(dim, degree)

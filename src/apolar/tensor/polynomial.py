@@ -196,8 +196,7 @@ class _Parser:
             raise ValueError("The polynomial has too many brackets within brackets.") from error
         if not is_finite:
             raise ValueError(
-                "A coefficient of the polynomial is too large for a number: divide the polynomial by a power "
-                "of ten."
+                "A coefficient of the polynomial overflows: divide the polynomial by a power of ten."
             )
         if self.position < len(self.tokens) - 1:
             raise self._unexpected()
@@ -339,7 +338,7 @@ def _dict_terms(polynomial: Mapping[Any, Any]) -> WrittenTerms:
         try:
             terms[tuple(map(int, exponents))] = _checked_number(value)
         except OverflowError as error:
-            raise ValueError(f"The coefficient of {shorten(repr(key))} is too large for a number.") from error
+            raise ValueError(f"The coefficient of {shorten(repr(key))} overflows.") from error
     lengths = sorted({len(key) for key in terms})
     if len(lengths) > 1 or lengths[0] == 0:
         raise ValueError(f"Every key needs one exponent per variable; got keys of lengths {lengths}.")

@@ -205,7 +205,7 @@ class SymmetricTensor(Printed, Form):
         return self._terms(compact.representable(self._written(self.coefficients)))
 
     def _written(self, coefficients: Array) -> Array:
-        """Return coefficients as written, binom(d, a) T_a; infinite where they are too large for a number."""
+        """Return coefficients as written, binom(d, a) T_a; infinite where they overflow."""
         counts = compact.multinomials(self.dim, self.order, coefficients)
         if coefficients.dtype == object:
             return np.asarray(coefficients * counts)

@@ -219,7 +219,7 @@ INFINITE = "the number is infinite or too large. Correct it, or leave the cell e
 REFUSED = [
     (
         f"{ROWS}3,n/k\n4,x\n",
-        f", line 2,002, column 'b': 'n/k' {CORRECT}, use --na-values n/k if it stands for a missing value, "
+        f", line 2,002, column 'b': 'n/k' {CORRECT}, use --na-values n/k,x if they stand for missing values, "
         "or exclude the column with --columns.",
     ),
     # The first in the file is named, whatever its column; long cells are cut.
@@ -409,3 +409,11 @@ def test_any_bytes_are_a_table_or_one_line(content):
         assert np.isfinite(table.X).all()
         assert table.X.shape[0] >= 2
         assert table.X.shape[1] == len(table.names) >= 1
+
+
+def test_the_remedy_names_all_codes_of_the_rows_and_those_given_before(refusal):
+    text = "a,b\n" + "1,2\n" * 100 + "unknown,3\n4,n.a.\n5,6\n"
+    assert "use --na-values unknown,n.a. if they stand for missing values" in refusal(text)
+    assert "use --na-values n.a.,unknown if it stands for a missing value" in refusal(
+        text, na_values=["n.a."]
+    )

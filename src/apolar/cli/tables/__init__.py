@@ -15,9 +15,10 @@ import numpy as np
 import polars as pl
 
 from apolar._core.arrays import Array, frozen
-from apolar.cli.console import TableError, count_noun, join_list, quote, size_text
+from apolar.cli.console import TableError, count_noun, quote, size_text
 from apolar.cli.tables.columns import (
     ALL,
+    SAMPLE_ROWS,
     ColumnChoice,
     Content,
     NumberParser,
@@ -35,6 +36,7 @@ from apolar.cli.tables.findings import (
     notes_on_findings,
 )
 from apolar.cli.tables.formats import FORMATS, Source, expand_folders, open_table, source_name
+from apolar.exceptions import join_names
 
 # Columns of text with more different values are names or descriptions of the rows.
 MAX_CATEGORIES = 20
@@ -99,7 +101,7 @@ class TableFile(AbstractContextManager["TableFile"]):
         total = int(self.n_missing.sum())
         return (
             f"{total:,} of {self.X.size:,} values {'is' if total == 1 else 'are'} missing (column"
-            f"{'' if len(holed) == 1 else 's'} {join_list(holed)}); incomplete rows are kept."
+            f"{'' if len(holed) == 1 else 's'} {join_names(holed)}); incomplete rows are kept."
         )
 
     def close(self) -> None:
@@ -216,7 +218,7 @@ def read_table(
     reading |= {"header": header, "skip_rows": skip_rows, "thousands": thousands}
     sources = expand_folders(source)
     files = tuple(map(source_name, sources))
-    shown = join_list(files, shown=3)
+    shown = join_names(files, most=3)
     keep = [keep] if isinstance(keep, str | int) else list(keep)
     with open_table(sources[0], **reading) as first:
         choice = choose_columns(first, columns, label_column, keep, id_column)
@@ -254,7 +256,7 @@ def read_table(
     )
     notes += notes_on_codes(X, names)
     if not first.has_names:
-        example = join_list([quote(name) for name in names], shown=3)
+        example = join_names([quote(name) for name in names], most=3)
         notes += (
             f"No column names found: the columns are called {example}. "
             "Use --header if the first row names them.",
@@ -269,7 +271,7 @@ def read_table(
         if not left and all(finding.kind == "constant" for finding in findings):
             raise TableError(f"{shown}: all rows are equal, so nothing separates clusters.")
         if not left:
-            reasons = join_list([f"{quote(finding.name)} {finding.problem}" for finding in findings])
+            reasons = join_names([f"{quote(finding.name)} {finding.problem}" for finding in findings])
             raise TableError(
                 f"{shown} has no column left to cluster by: {reasons}. Use --keep all to include them."
             )
@@ -293,7 +295,7 @@ def read_table(
 
 
 class _Rows:
-    """What is known of the rows of one table, which are read from one file after the other.
+    """What is known about the rows of one table, which are read from one file after the other.
 
     Parameters
     ----------
@@ -302,7 +304,7 @@ class _Rows:
     drops : bool
         Whether rows in which a number is missing are left out; otherwise they have NaN.
     na_values : sequence of str
-        Of which numbers stand for a missing value.
+        Which numbers stand for a missing value.
     strings : sequence of str
         What is read as strings: keys of `ColumnChoice.strings`.
     """
@@ -357,7 +359,8 @@ class _Rows:
             row, i = np.argwhere(is_bad)[0].tolist()
             where = content.name, content.unit, places[row], self.names[i]
             if is_wrong[row, i]:
-                raise TableError(not_a_number(*where, frame.row(row)[i], content.parse.decimal))
+                wrong = (frame.row(row)[i] for row, i in np.argwhere(is_wrong)[:SAMPLE_ROWS].tolist())
+                raise TableError(not_a_number(*where, wrong, content.parse))
             raise TableError(
                 f"{cell_place(*where)}: the number is infinite or too large. Correct it, or leave the cell "
                 "empty and use --drop-missing."
@@ -375,7 +378,7 @@ class _Rows:
         if self.first_incomplete and not may_miss:
             holed = [quote(self.names[i]) for i in np.flatnonzero(self.n_missing).tolist()]
             raise TableError(
-                f"{source}: {count_noun(n_incomplete, 'row')} with missing values, in {join_list(holed)}; "
+                f"{source}: {count_noun(n_incomplete, 'row')} with missing values, in {join_names(holed)}; "
                 f"the first is {self.first_incomplete}. Fill them in, or leave such rows out with "
                 "--drop-missing."
             )

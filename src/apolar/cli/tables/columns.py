@@ -15,7 +15,8 @@ import polars as pl
 
 from apolar._core.arrays import Array
 from apolar._core.checks import MISSING_WORDS
-from apolar.cli.console import TableError, join_list, quote
+from apolar.cli.console import TableError, quote
+from apolar.exceptions import join_names
 
 # Numbers, or characters of text, that are held at once.
 FRAME_SIZE = 2**22
@@ -24,11 +25,12 @@ FRAME_SIZE = 2**22
 SAMPLE_ROWS = 1000
 MIN_NUMERIC = 0.9
 
-# Longer cells are not codes for missing values.
+# Longer cells are not codes for missing values, nor are more of them.
 LONGEST_CODE = 20
+MAX_CODES = 5
 
 ALL = "all"
-"""In place of names: all columns."""
+"""Instead of names: all columns."""
 AMBIGUOUS = "numbers that are written in an ambiguous way"
 """The kind of a column of numbers such as 1,234 where the decimal sign is a point."""
 
@@ -289,9 +291,9 @@ def describe_columns(
         wrong = column.filter(is_wrong[:, i])
         kind = _kind_of_text(column.filter(is_wrong[:, i] | ~np.isnan(values[:, i])), wrong)
         place = places[start + int(np.argmax(is_wrong[:, i]))]
-        is_code = kind == "text" and n_wrong[i] < n_present[i] and wrong.n_unique() == 1
-        problem = not_a_number(source, unit, place, name, wrong[0], parse.decimal)
-        columns.append(Column(name, kind, problem, wrong[0] if is_code else ""))
+        has_code = kind == "text" and n_wrong[i] < n_present[i] and wrong.n_unique() == 1
+        problem = not_a_number(source, unit, place, name, wrong[:1], parse)
+        columns.append(Column(name, kind, problem, wrong[0] if has_code else ""))
     first = below.to_series(0)
     is_counted = first.str.contains(r"^[0-9]+$").fill_null(False).all() and first.is_unique().all()
     if has_header and is_counted and len(top) > 1 and not top[0].strip():
@@ -308,23 +310,33 @@ def _kind_of_text(present: pl.Series, wrong: pl.Series) -> str:
     return AMBIGUOUS if wrong.str.contains(DECORATED_NUMBER).all() else "text"
 
 
+def is_code(cell: str) -> bool:
+    """Return whether a cell that is not a number may stand for a missing value."""
+    return len(cell) <= LONGEST_CODE and "," not in cell and not re.match(DECORATED_NUMBER, cell)
+
+
 def cell_place(source: str, unit: str, place: int, name: str) -> str:
     """Return where a cell is."""
     return f"{source}, {unit} {place:,}, column {quote(name)}"
 
 
-def not_a_number(source: str, unit: str, place: int, name: str, cell: str, decimal: str | None) -> str:
-    """Return the message on a cell that should be a number."""
-    cell = cell.strip()
+def not_a_number(
+    source: str, unit: str, place: int, name: str, cells: Iterable[str], parse: NumberParser
+) -> str:
+    """Return the message on a cell that should be a number: the first of several, which may be codes."""
+    cell, *others = dict.fromkeys(each.strip() for each in cells)
     groups = re.search(r"\d([,.'\s_])\d{3}(?!\d)", cell)
     if not re.match(DECORATED_NUMBER, cell):
-        missing = f", use --na-values {shlex.quote(cell)} if it stands for a missing value"
-        remedy = f"Correct the cell{missing if len(cell) <= LONGEST_CODE else ''}"
+        found = [each for each in (cell, *others) if is_code(each)]
+        found = found if len(found) <= MAX_CODES else found[:1]
+        what = "it stands for a missing value" if len(found) == 1 else "they stand for missing values"
+        missing = f", use --na-values {shlex.quote(','.join([*sorted(parse.missing), *found]))} if {what}"
+        remedy = f"Correct the cell{missing if is_code(cell) else ''}"
     elif groups is None and re.match(WRITTEN_NUMBER, cell):
-        sign = "comma, like the other numbers" if decimal == "," else "point"
+        sign = "comma, like the other numbers" if parse.decimal == "," else "point"
         remedy = f"Write it with a decimal {sign}"
     else:
-        sign = groups[1] if groups else "." if decimal == "," else ","
+        sign = groups[1] if groups else "." if parse.decimal == "," else ","
         remedy = f"Use --thousands '{sign}'" if sign != "'" else 'Use --thousands "\'"'
         remedy += " to read thousands separators, currency and percent signs"
     return (
@@ -367,7 +379,7 @@ def choose_columns(
     ----------
     content : Content
     columns : sequence of str or int, optional
-        Names, or numbers from one; by default all columns of numbers but the
+        Names, or numbers from one; by default all columns of numbers except the
         label column.
     label_column : str or int, optional
     keep : sequence of str or int, optional
@@ -398,7 +410,7 @@ def choose_columns(
     if not used:
         held = [f"{quote(table[i].name)} {table[i].holds}" for i in skipped]
         raise TableError(
-            f"{content.name} has no numeric column: {join_list(held or ['none is left or chosen'])}. "
+            f"{content.name} has no numeric column: {join_names(held or ['none is left or chosen'])}. "
             "Give a file with at least one column of numbers."
         )
     names = [table[i].name for i in used]
@@ -425,7 +437,7 @@ def find_columns(content: Content, wanted: Sequence[str | int] | str | int) -> t
             by_lower = {name.lower(): quote(name) for name in names}
             close = difflib.get_close_matches(text.lower(), by_lower, n=3)
             guess = f" Did you mean {' or '.join(by_lower[name] for name in close)}?" if close else ""
-            listed = join_list([quote(name) for name in names], shown=20)
+            listed = join_names([quote(name) for name in names], most=20)
             raise TableError(f"{content.name} has no column {quote(text)}.{guess} Its columns are {listed}.")
     return tuple(positions)
 
@@ -433,7 +445,7 @@ def find_columns(content: Content, wanted: Sequence[str | int] | str | int) -> t
 def _ambiguous(content: Content, name: str) -> TableError:
     numbers = [str(i) for i, column in enumerate(content.columns, start=1) if column.name == name]
     return TableError(
-        f"{content.name} has {len(numbers)} columns called {quote(name)} (columns {join_list(numbers)}): "
+        f"{content.name} has {len(numbers)} columns called {quote(name)} (columns {join_names(numbers)}): "
         "rename them, or choose one by its number with --columns."
     )
 
@@ -454,7 +466,7 @@ def match_columns(first: Content, choice: ColumnChoice, other: Content, *, must_
         differing = sorted(set(names) ^ set(others)) or names
         raise TableError(
             f"{other.name} has other columns than {first.name}: they differ in "
-            f"{join_list([quote(name) for name in differing])}. Give files with the same columns, or choose "
+            f"{join_names([quote(name) for name in differing])}. Give files with the same columns, or choose "
             "columns with --columns."
         )
     matched = choose_columns(other, [names[position] for position in choice.columns], None)

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar.cli.console import join_list, quote
+from apolar.cli.console import quote
 from apolar.cli.tables.columns import SAMPLE_ROWS
+from apolar.exceptions import join_names
 
 KINDS = ("constant", "row numbers", "few values", "duplicate")
 """The kinds of columns that say nothing about clusters, or would decide them alone. A further one, "rating",
@@ -120,7 +121,7 @@ def _is_constant(values: Array) -> bool:
 
 
 def _kind_of(column: Array, name: str) -> tuple[str, int]:
-    """Return what a column holds in place of measurements, or "", and how many different values it has."""
+    """Return what a column holds instead of measurements, or "", and how many different values it has."""
     values, times = np.unique(column[~np.isnan(column)], return_counts=True)
     n_present, n_values = int(times.sum()), len(values)
     if _is_constant(values):
@@ -165,7 +166,7 @@ def _similar_columns(sample: Array, columns: list[int]) -> dict[int, int]:
 
 
 def _problem_of_copy(a: Array, b: Array, name: str) -> str:
-    """Return what is said about a column that is a copy of another one, or "" if it is none."""
+    """Return what is said about a column that is a copy of another one, or "" if it is not a copy."""
     present = ~np.isnan(a)
     if not np.array_equal(present, ~np.isnan(b)):
         return ""
@@ -242,7 +243,7 @@ def notes_on_codes(X: Array, names: Sequence[str]) -> tuple[str, ...]:
 def _notes_on_dropped(kind: str, findings: Sequence[ColumnFinding]) -> list[str]:
     """Return the sentences on columns that were dropped, with the option that includes them."""
     if len(findings) > 3:
-        names = join_list([quote(finding.name) for finding in findings])
+        names = join_names([quote(finding.name) for finding in findings])
         remedy = " Use --keep all to include them." if kind in KINDS else ""
         return [f"Dropped columns {names}: they {_PROBLEMS_OF_MANY.get(kind, f'hold {kind}')}.{remedy}"]
     notes = []

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from apolar.cli.console import TableError, join_list, not_found, quote, shown_path, size_text
+from apolar.cli.console import TableError, not_found, quote, shown_path, size_text
 from apolar.cli.tables.columns import (
     SAMPLE_ROWS,
     Column,
@@ -29,6 +29,7 @@ from apolar.cli.tables.columns import (
     row_slices,
 )
 from apolar.cli.tables.text_table import open_text
+from apolar.exceptions import join_names
 
 # A workbook that unpacks to more bytes than this is refused: it is read into memory as a whole.
 MAX_UNPACKED = 2**31
@@ -125,7 +126,7 @@ def open_workbook(file: TableInput) -> Content:
         filled = (title for title in book.sheet_names if _load_sheet(book, title, "string", 100).height)
         sheet = file.sheet or next(filled, None)
         if sheet not in book.sheet_names:
-            listed = join_list([quote(title) for title in book.sheet_names])
+            listed = join_names([quote(title) for title in book.sheet_names])
             what = "table in its sheets" if sheet is None else f"sheet {quote(sheet)}: its sheets are"
             raise TableError(f"{file.name} has no {what} {listed}.")
         cells, numbers = (_load_sheet(book, sheet, dtype) for dtype in ("string", "float"))
@@ -298,7 +299,7 @@ def _tables_in(folder: Path) -> list[Path]:
         raise TableError(f"No table in the folder {folder}: give a folder of CSV files.")
     if len(kinds) > 1:
         raise TableError(
-            f"The folder {folder} has tables of several formats, {join_list(kinds)}: name the files, as in "
+            f"The folder {folder} has tables of several formats, {join_names(kinds)}: name the files, as in "
             f"{folder / '*.csv'}."
         )
     return [path for path, kind in kind_of.items() if kind]

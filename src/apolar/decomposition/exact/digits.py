@@ -102,7 +102,7 @@ class MovingTerms:
         return np.asarray(change.reshape(self.points.shape))
 
     def moved(self, change: Array) -> MovingTerms:
-        """Return the terms after a step, with the weights changed in place of the largest coordinates."""
+        """Return the terms after a step, with the weights changed instead of the largest coordinates."""
         lengths = change[np.arange(len(change)), self.pivots]
         weights = self.weights + self.order * lengths
         return replace(
@@ -207,7 +207,7 @@ def move_terms(terms: MovingTerms, goal: Array) -> MovingTerms:
                 break
     if not terms.are_isolated:
         raise ValueError(
-            "The terms are one of a continuous family, along which they could not be moved to simple points. "
+            "The terms belong to a continuous family, and could not be moved along it to simple points. "
             "Decompose the form with another seed."
         )
     return terms

@@ -239,7 +239,7 @@ def _primitive(form: Sequence[Any]) -> list[Any]:
 def simplify(form: Sequence[Any], roots: Sequence[complex]) -> tuple[Any, ...]:
     """Return a form without denominators and common factors, a very large one divided by a power of ten.
 
-    Otherwise the weights could be too small for a number in floating point.
+    Otherwise the weights could underflow in floating point.
     """
     form = _primitive(form)
     if any(value.degree() > 0 for value in form):

@@ -29,7 +29,7 @@ from apolar.tensor.monomials import n_monomials, product_positions
 
 @dataclass(frozen=True)
 class KernelProof:
-    """What the kernel of the Hankel matrix proves of a form.
+    """What the kernel of the Hankel matrix proves about a form.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class KernelProof:
 
 
 def prove_by_kernel(target: Sequence[Any], dim: int, order: int) -> KernelProof:
-    """Return what the kernel of the Hankel matrix proves of a form that is not zero.
+    """Return what the kernel of the Hankel matrix proves about a form that is not zero.
 
     Parameters
     ----------

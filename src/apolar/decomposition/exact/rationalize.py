@@ -113,10 +113,9 @@ def _prove(
             return exact
         if not move:
             raise ValueError(
-                "The terms are one of a continuous family, or too near to one to tell, and their numbers are "
-                "not simple ones: a point of a family may be any number. Use the option `move` for other "
-                "terms of the family, with rational points as far as it allows; or a rank at which terms are "
-                "isolated."
+                "The terms belong to a continuous family, up to rounding, and their numbers are not simple "
+                "ones. Use the option `move` for terms with as many rational points as the family has, or a "
+                "rank at which terms are isolated."
             )
         terms = move_terms(terms, form.coefficients)
     n_bits = [min(TUNING.first_bits, max_bits)]
@@ -342,7 +341,7 @@ def _integer_relation(values: Sequence[Any], bits: int) -> list[int] | None:
 
 
 def _least_polynomial(value: Any, bits: int, max_degree: int) -> tuple[int, ...] | None:
-    """Return the integer polynomial of least degree of which a number is a root, or None."""
+    """Return the integer polynomial of least degree that has a number as a root, or None."""
     for degree in range(1, max_degree + 1):
         powers = [value**k for k in range(degree + 1)]
         relation = _integer_relation(powers, _certain_bits(value, degree, bits))

@@ -1,4 +1,4 @@
-"""What can be proved of a decomposition: uniqueness, exact terms nearby, the least number of terms."""
+"""What can be proved about a decomposition: uniqueness, exact terms nearby, the least number of terms."""
 
 from apolar.decomposition.proofs.certificates import Certificate, certificate
 

@@ -1,4 +1,4 @@
-"""What is proved of a decomposition: uniqueness, exact terms nearby, the least number of terms."""
+"""What is proved about a decomposition: uniqueness, exact terms nearby, the least number of terms."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -40,9 +40,9 @@ from apolar.tensor.monomials import monomial_values
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is proved of a decomposition, with all rounding accounted for.
+    """What is proved about a decomposition, with all rounding accounted for.
 
-    Uniqueness and the rank concern complex terms: what is proved of these holds
+    Uniqueness and the rank concern complex terms: what is proved about these holds
     for real ones too. Distances of points are relative to their lengths, those
     of tensors to the norm; terms are compared at the weights found, which
     leaves their lengths free.
@@ -205,7 +205,7 @@ class TensorAndTerms:
 
 
 def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, order: int) -> Certificate:
-    """Return what is proved of the terms of a decomposition.
+    """Return what is proved about the terms of a decomposition.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
     except ImportError as error:
         return replace(proved, nearby_by=f"not decided: {error}", lower_bound_by=f"not decided: {error}")
     is_too_large = max(len(points), 1) * n_monomials(dim, order) > TUNING.ball_products
-    # What is proved of the terms that are not zero is not about this number of terms.
+    # What is proved about the terms that are not zero is not about this number of terms.
     if is_too_large or not (np.all(weights) and np.all(np.any(points, axis=1))):
         reason = "the tensor is too large" if is_too_large else "a term is zero"
         return replace(proved, nearby_by=reason, lower_bound_by=reason)
@@ -267,7 +267,9 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
         unknown = unknown_size(sizes, residual, float(size)) / sizes.min()
         if not near.unique or condition_number(units, order) * unknown < TUNING.undetermined:
             return near
-        reason = "to rounding, the terms can move and keep their sum: they may be one of a continuous family"
+        reason = (
+            "up to rounding, the terms can move and keep their sum: they may belong to a continuous family"
+        )
     return replace(near, unique=None, unique_by=reason) if near.unique else near
 
 
@@ -277,7 +279,7 @@ def certificate(tensor: SymmetricTensor | None, weights: Array, points: Array, o
 def _prove_nearby(
     terms: TensorAndTerms, proved: Certificate, linearised: Linearisation | None
 ) -> Certificate:
-    """Return what is proved of exact terms nearby; `determined` says that they are those found."""
+    """Return what is proved about exact terms nearby; `determined` says that they are those found."""
     proved = replace(proved, determined=proved.distance == 0)
     n_terms, order, dim = len(terms.weights), terms.tensor.order, terms.tensor.dim
     if n_terms == 0:
@@ -321,7 +323,7 @@ def _prove_nearby(
 def _by_newton(
     terms: TensorAndTerms, proved: Certificate, linearised: Linearisation, matrices: list[Flattening]
 ) -> tuple[Certificate, Flattening | None]:
-    """Return what Newton's method proves of all tensors nearby, and which flattening recognises sums."""
+    """Return what Newton's method proves about all tensors nearby, and which flattening recognises sums."""
     margin = max(2 * upper_end(terms.residual / terms.size), TUNING.min_margin)
     distances = margin * terms.size, terms.residual
     displacement = linearised.displacement(sum(distances))
@@ -338,7 +340,7 @@ def _by_newton(
 
 
 def _by_refined_terms(terms: TensorAndTerms, proved: Certificate) -> Certificate:
-    """Return what Newton's method proves of this very tensor, from terms of more digits."""
+    """Return what Newton's method proves about this very tensor, from terms of more digits."""
     pivots = np.argmax(np.abs(terms.points), axis=1)
     moving = MovingTerms(terms.weights, terms.points, terms.tensor.order, pivots)
     try:
