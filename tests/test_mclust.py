@@ -156,7 +156,7 @@ def test_one_more_component_is_tested_until_it_is_no_better():
     test = apolar.mclustBootstrapLRT(X, "VVI", nboot=39, random_state=0)
     assert test.G == 3
     assert len(test.obs) == len(test.p_value) == len(test.boot) == 3
-    assert np.all(test.p_value[:2] <= 0.03)  # 1 in 40, or in as many as have a maximum of the likelihood
+    assert test.p_value[:2].tolist() == [0.025, 0.025]  # 1 in 40
     assert test.p_value[2] > 0.05
     fits = apolar.select(X, (1, 2), "VVI", random_state=0).table
     assert test.obs[0] == pytest.approx(2 * (fits[1].log_likelihood - fits[0].log_likelihood), rel=1e-4)
@@ -177,6 +177,13 @@ def test_the_level_is_kept_by_one_component():
     ]
     # Of 6 tables without clusters, three or more are below 0.05 in 0.2% of cases.
     assert np.sum(np.array(p_values) <= 0.05) < 3
+
+
+def test_tables_without_a_maximum_do_not_raise_the_p_value():
+    X = apolar.datasets.load_iris().data
+    test = apolar.mclustBootstrapLRT(X, "VII", nboot=19, maxG=1, random_state=0)
+    assert np.isnan(test.boot[0]).any()
+    assert test.G == 2
 
 
 def test_weights_are_of_the_rows_and_not_of_those_drawn():

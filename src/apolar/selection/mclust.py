@@ -325,9 +325,8 @@ def mclustBootstrapLRT(  # noqa: N802
         )
         obs.append(statistic)
         boot.append(drawn)
-        # As the table itself, those that count have a maximum of the likelihood.
-        seen = drawn[~np.isnan(drawn)]
-        p_values.append((1 + int(np.sum(seen >= statistic))) / (1 + len(seen)))
+        # Where one more component has no maximum of the likelihood, it is no better.
+        p_values.append((1 + int(np.sum(drawn >= statistic))) / (1 + nboot))
         if p_values[-1] > level:
             break
     n_better = sum(p <= level for p in p_values)
