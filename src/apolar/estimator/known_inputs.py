@@ -53,8 +53,8 @@ def known_of(
 def unknown_rows(y: Any) -> Array | None:
     """Return which rows y marks as unknown; None if it marks none, as the classes of scikit-learn do.
 
-    NaN and None mark them, and so does -1 among whole numbers from -1 on, unless these are -1 and 1 alone,
-    which are two classes.
+    NaN and None mark them, and so does -1 among whole numbers from -1 on, unless these are -1 and 1, which
+    are two classes.
     """
     values = np.asarray(y, dtype=object)
     # One column is as good as a list.
@@ -64,14 +64,14 @@ def unknown_rows(y: Any) -> Array | None:
     is_empty = np.array([_is_missing(each) for each in values], dtype=bool)
     if is_empty.any():
         return is_empty
-    is_marked = all(map(_is_code, values)) and UNKNOWN in values and not set(values) <= {UNKNOWN, 1}
+    is_marked = all(map(_is_code, values)) and UNKNOWN in values and set(values) != {UNKNOWN, 1}
     return values == UNKNOWN if is_marked else None
 
 
 def labels_of(y: Any, n_components: int) -> IndexArray | None:
-    """Return the component of each row, UNKNOWN where y marks it so; None if it marks none."""
+    """Return the component of each row, UNKNOWN where y marks it so; None if it marks none, or all."""
     is_unknown = unknown_rows(y)
-    if is_unknown is None:
+    if is_unknown is None or is_unknown.all():
         return None
     known = np.asarray(y, dtype=object).ravel()[~is_unknown]
     wrong = [each for each in known if not _is_code(each) or each >= n_components]

@@ -100,7 +100,9 @@ def stability_of(model: Any, X: Any, sample_weight: Any, n_resamples: int) -> St
     values, weights = fetch_rows(rows, np.arange(rows.n_rows))
     probabilities = None if weights is None else weights / weights.sum()
     n_drawn = min(rows.n_rows, SETTINGS.sample_rows)
-    settings = {**model.get_params(deep=False), "warm_start": False, "checkpoint": None, "verbose": 0}
+    settings = model.get_params(deep=False)
+    fresh = {"warm_start": False, "checkpoint": None, "verbose": 0}
+    settings |= {name: fresh[name] for name in fresh.keys() & settings.keys()}
     groups = FittedState.of(model).clusters
     labels, n_clusters = _labels(_nameless(model), values, groups), len(groups or model.weights_)
     jaccard = np.full((n_resamples, n_clusters), np.nan)
