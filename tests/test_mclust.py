@@ -179,6 +179,13 @@ def test_the_level_is_kept_by_one_component():
     assert np.sum(np.array(p_values) <= 0.05) < 3
 
 
+def test_tables_without_a_maximum_do_not_raise_the_p_value():
+    X = apolar.datasets.load_iris().data
+    test = apolar.mclustBootstrapLRT(X, "VII", nboot=19, maxG=1, random_state=0)
+    assert np.isnan(test.boot[0]).any()
+    assert test.G == 2
+
+
 def test_weights_are_of_the_rows_and_not_of_those_drawn():
     counts = np.full(len(X), 2.0)
     test = apolar.mclustBootstrapLRT(

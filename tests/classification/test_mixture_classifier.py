@@ -293,5 +293,6 @@ def test_rows_left_out_in_closed_form_are_those_of_another_fit():
 def test_minus_one_and_one_are_classes():
     model = MixtureClassifier(1, covariance_type="diag").fit(X, np.where(Y == 0, -1, 1))
     np.testing.assert_array_equal(model.classes_, [-1, 1])
-    with pytest.raises(ValueError, match="the classes of some rows are needed"):
-        MixtureClassifier().fit(X, np.full(len(X), np.nan))
+    for unknown in (np.nan, -1):
+        with pytest.raises(ValueError, match="the classes of some rows are needed"):
+            MixtureClassifier().fit(X, np.full(len(X), unknown))

@@ -160,8 +160,9 @@ def test_unknown_rows_can_be_marked_in_three_ways(rng, unknown):
     X, labels = two_clusters(rng)
     expected = apolar.GaussianMixture(2, random_state=0).fit(X, some_labels(labels, 9)).means_
     y = [unknown if each < 0 else int(each) for each in some_labels(labels, 9)]
-    found = apolar.GaussianMixture(2, random_state=0).fit(X, y).means_
-    np.testing.assert_array_equal(found, expected)
+    for given in (y, [[each] for each in y]):
+        found = apolar.GaussianMixture(2, random_state=0).fit(X, given).means_
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +179,7 @@ def test_unknown_rows_can_be_marked_in_three_ways(rng, unknown):
         ({"fixed": {"means": np.zeros((3, 2))}}, r"must have the shape \(2, 2\)"),
         ({"fixed": {"means": [[0, np.nan], [1, 1]]}}, "NaN for all of a component"),
         ({"fixed": {"covariances": -np.ones((2, 2, 2))}}, "not positive definite"),
+        ({"fixed": {"means": "centre"}}, r"must hold numbers, in the shape \(2, 2\)"),
     ],
 )
 def test_what_contradicts_itself_is_refused(rng, known, message):

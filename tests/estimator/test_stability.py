@@ -29,6 +29,13 @@ def test_a_cluster_that_is_apart_comes_back_and_the_parts_of_a_stretch_do_not(ro
     assert "Clusters in 6 resamples" in str(stability)
 
 
+def test_a_component_without_rows_has_no_index(rows):
+    bgm = apolar.BayesianGaussianMixture(4, covariance_type="spherical", random_state=0).fit(rows)
+    stability, counts = bgm.stability(rows, n_resamples=3), np.bincount(bgm.predict(rows), minlength=4)
+    np.testing.assert_array_equal(np.isnan(stability.mean), counts == 0)
+    assert stability.mean[np.argmax(bgm.means_[:, 1])] > 0.99
+
+
 def test_rows_of_noise_are_in_no_cluster(rows):
     gm = apolar.GaussianMixture(1, noise=0.3, random_state=0).fit(rows)
     assert 0 < gm.stability(rows, sample_weight=np.ones(len(rows)), n_resamples=4).mean[0] <= 1

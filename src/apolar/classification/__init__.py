@@ -175,7 +175,7 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
                 X, y = validate_data(self, X, y, **checks)
                 is_unknown = np.zeros(len(X), dtype=bool)
             else:
-                X, y = validate_data(self, X, **checks), np.asarray(y, dtype=object)
+                X, y = validate_data(self, X, **checks), np.asarray(y, dtype=object).ravel()
                 check_consistent_length(X, y)
                 if is_unknown.all():
                     raise ValueError(

@@ -115,8 +115,7 @@ class ClassRows:
         for code in range(len(self.classes)):
             values, weights = self.of_class(code)
             model = GaussianMixture(1, prior="conjugate", random_state=self.seed)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 model.fit(values, sample_weight=weights)
             drawn[:, self.codes == code] = model.impute(values, n_draws=N_COMPLETIONS)
         codes, weights = np.tile(self.codes, N_COMPLETIONS), np.tile(self.weights, N_COMPLETIONS)
@@ -262,8 +261,7 @@ def _fit_family(kind: str, prior: Any, rows: ClassRows) -> Mixtures:
     model = GaussianMixture(
         len(counts), covariance_type=kind, init_params=complete.codes, prior=prior, max_iter=0
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         warnings.simplefilter("error", CollapsedWarning)
         try:
             model.fit(complete.values, sample_weight=complete.weights)
@@ -466,8 +464,7 @@ def _separate_candidates(
     selections: list[Selection] = []
     notes: list[tuple[type[Warning], str]] = []
     for code in range(len(rows.counts)):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as caught:
             selections.append(_selection(rows, code, settings, numbers, criterion))
         for warning in caught:
             # A FarRowsWarning is made from numbers of rows, not from a text.
@@ -538,8 +535,7 @@ def _fit_again(models: Mixtures, rows: ClassRows) -> Mixtures:
             init_params=model.predict(values),
             random_state=rows.seed,
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             fitted.append(again.fit(values, sample_weight=weights))
     return tuple(fitted)
 

@@ -53,25 +53,27 @@ def known_of(
 def unknown_rows(y: Any) -> Array | None:
     """Return which rows y marks as unknown; None if it marks none, as the classes of scikit-learn do.
 
-    NaN and None mark them, and so does -1 among whole numbers from -1 on, unless these are -1 and 1 alone,
-    which are two classes.
+    NaN and None mark them, and so does -1 among whole numbers from -1 on, unless these are -1 and 1, which
+    are two classes.
     """
-    values = None if y is None else np.asarray(y, dtype=object)
-    if values is None or values.ndim != 1:
+    values = np.asarray(y, dtype=object)
+    # One column is as good as a list.
+    if values.ndim == 0 or values.size != len(values):
         return None
+    values = values.ravel()
     is_empty = np.array([_is_missing(each) for each in values], dtype=bool)
     if is_empty.any():
         return is_empty
-    is_marked = all(map(_is_code, values)) and UNKNOWN in values and not set(values) <= {UNKNOWN, 1}
+    is_marked = all(map(_is_code, values)) and UNKNOWN in values and set(values) != {UNKNOWN, 1}
     return values == UNKNOWN if is_marked else None
 
 
 def labels_of(y: Any, n_components: int) -> IndexArray | None:
-    """Return the component of each row, UNKNOWN where y marks it so; None if it marks none."""
+    """Return the component of each row, UNKNOWN where y marks it so; None if it marks none, or all."""
     is_unknown = unknown_rows(y)
-    if is_unknown is None:
+    if is_unknown is None or is_unknown.all():
         return None
-    known = np.asarray(y, dtype=object)[~is_unknown]
+    known = np.asarray(y, dtype=object).ravel()[~is_unknown]
     wrong = [each for each in known if not _is_code(each) or each >= n_components]
     if wrong:
         raise ValueError(
@@ -161,7 +163,10 @@ def _held(problem: Problem, n_components: int, fixed: Any) -> HeldParameters:
 
 def _partly(values: Any, name: str, shape: tuple[int, ...], *, is_one: bool = False) -> Array:
     """Return an array of a shape, in which all values of a component may be NaN: it is not fixed."""
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"fixed[{name!r}] must hold numbers, in the shape {shape}.") from error
     if array.shape != shape:
         raise ValueError(f"fixed[{name!r}] must have the shape {shape}; got {array.shape}.")
     of_components = np.isfinite(array).reshape(1 if is_one else shape[0], -1)

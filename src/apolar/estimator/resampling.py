@@ -91,10 +91,8 @@ def stability_of(model: Any, X: Any, sample_weight: Any, n_resamples: int) -> St
     would then come back because EM begins there.
     """
     check_integer(n_resamples, "n_resamples", least=2)
-    rows, rng = (
-        open_input(model, X, sample_weight, is_reread=True).on_host(),
-        random_generator(model.random_state),
-    )
+    rows = open_input(model, X, sample_weight, is_reread=True).on_host()
+    rng = random_generator(model.random_state)
     if rows.n_rows is None or rows.is_distributed:
         raise ValueError(
             "Resamples are of rows whose number is known: pass an array, or a sample of the rows."
@@ -102,14 +100,18 @@ def stability_of(model: Any, X: Any, sample_weight: Any, n_resamples: int) -> St
     values, weights = fetch_rows(rows, np.arange(rows.n_rows))
     probabilities = None if weights is None else weights / weights.sum()
     n_drawn = min(rows.n_rows, SETTINGS.sample_rows)
-    settings = {**model.get_params(deep=False), "warm_start": False, "checkpoint": None, "verbose": 0}
+    settings = model.get_params(deep=False)
+    fresh = {"warm_start": False, "checkpoint": None, "verbose": 0}
+    settings |= {name: fresh[name] for name in fresh.keys() & settings.keys()}
     groups = FittedState.of(model).clusters
     labels, n_clusters = _labels(_nameless(model), values, groups), len(groups or model.weights_)
     jaccard = np.full((n_resamples, n_clusters), np.nan)
     for line in jaccard:
         drawn, counts = np.unique(rng.choice(rows.n_rows, n_drawn, p=probabilities), return_counts=True)
         seed = int(rng.integers(2**31))
-        again = _fit_quietly(type(model)(**{**settings, "random_state": seed}), values[drawn], counts)
+        again = type(model)(**{**settings, "random_state": seed})
+        with warnings.catch_warnings(action="ignore"):
+            again.fit(values[drawn], sample_weight=counts)
         merged = None if groups is None else again.combine(values[drawn], by="overlap").groups
         found = _labels(again, values[drawn], merged)
         table = np.zeros((n_clusters + 1, len(merged or again.weights_) + 1))
@@ -134,9 +136,3 @@ def _nameless(model: Any) -> Any:
     plain = type(model)(**model.get_params(deep=False))
     FittedState.of(model).set_on(plain)
     return plain
-
-
-def _fit_quietly(model: Any, X: Array, sample_weight: Any = None) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return model.fit(X, sample_weight=sample_weight)

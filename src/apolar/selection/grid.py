@@ -159,6 +159,8 @@ class CandidateGrid:
         self.dropped: dict[Candidate, str] = {}
         # The criterion of each candidate that was fitted.
         self.values: dict[Candidate, float] = {}
+        # Whether several numbers of components are compared by a maximum of the likelihood.
+        self.is_compared = len({number for _, number in candidates}) > 1 and task.criterion not in UNDER_PRIOR
         self.starts: SharedStarts | None = None
         if self.is_searched and any(number > 1 for _, number in candidates):
             self.starts = SharedStarts(self.problems, self.seed)
@@ -175,29 +177,23 @@ class CandidateGrid:
 
     def run(self) -> None:
         """Fit all candidates."""
-        n_done = self._refuse()
+        self._refuse()
+        n_all = len(self.candidates)
         # Those that bound others come first: Gaussian components, and covariances of any form.
-        for has_tails, is_special in itertools.product((False, True), repeat=2):
-            left = [each for each in self.candidates if each not in self.failed]
-            chosen = [each for each in left if (each.family.dof is not None) == has_tails]
-            chosen = [each for each in chosen if (each.family.gaussian not in FORMS) == is_special]
-            worth_it = [each for each in chosen if not self._drop_if_hopeless(each)]
-            n_done += len(chosen) - len(worth_it)
-            self._each(self._fit, worth_it, "fitting", n_done, len(self.candidates))
-            n_done += len(worth_it)
+        waves = itertools.groupby(sorted(self.candidates, key=_bounded_by), _bounded_by)
+        for _, wave in waves:
+            worth_it = [each for each in wave if each not in self.failed and not self._drop_if_hopeless(each)]
+            n_done = len(self.failed) + len(self.dropped) + len(self.optima)
+            self._each(self._fit, worth_it, "fitting", n_done, n_all)
         # From what each was fitted to by itself: so no candidate does worse because of another.
         alone, improved = dict(self.optima), set[Candidate]()
-        while wave := self._worth_improving(improved):
-            improved.update(wave)
-            self._each(partial(self._improve, alone=alone), wave, "refining")
+        while near := self._worth_improving(improved):
+            improved.update(near)
+            self._each(partial(self._improve, alone=alone), near, "refining")
         self._each(self._finish, self._within(SETTINGS.final_reach))
         self._continue_on_all_rows()
 
     # --- progress and threads -------------------------------------------------------------------
-
-    def _report(self, what: str, n_done: int, n_all: int) -> None:
-        if self.task.callback is not None and what and n_all:
-            self.task.callback(what, n_done, n_all)
 
     def _each(
         self,
@@ -206,13 +202,18 @@ class CandidateGrid:
         what: str = "",
         n_done: int = 0,
         n_all: int | None = None,
+        n_threads: int | None = None,
     ) -> None:
         """Call a function for each candidate, in threads; `n_done` of `n_all` may have been done before."""
         # The slowest first, so that the threads end at about the same time.
         work = sorted(candidates, key=lambda each: (each.family.n_axes, each.n_components))
         numbers, lock = itertools.count(n_done), threading.Lock()
         n_all = len(work) if n_all is None else n_all
-        self._report(what, next(numbers), n_all)
+
+        def report() -> None:
+            if self.task.callback is not None and what and n_all:
+                with lock:
+                    self.task.callback(what, next(numbers), n_all)
 
         def call() -> None:
             while work:
@@ -221,26 +222,20 @@ class CandidateGrid:
                 except IndexError:
                     return
                 function(candidate)
-                with lock:
-                    self._report(what, next(numbers), n_all)
+                report()
 
-        run_in_threads(call, min(self.task.n_threads, len(work)))
+        report()
+        run_in_threads(call, min(n_threads or self.task.n_threads, len(work)))
 
     # --- what is fitted -------------------------------------------------------------------------
-
-    @property
-    def is_compared(self) -> bool:
-        """Whether several numbers of components are compared by a maximum of the likelihood."""
-        numbers = {number for _, number in self.candidates}
-        return len(numbers) > 1 and self.task.criterion not in UNDER_PRIOR
 
     def n_parameters(self, candidate: Candidate) -> int:
         """Return the number of free parameters of a candidate."""
         n_parameters = candidate.family.n_parameters(candidate.n_components, self.first.n_features)
         return n_parameters + N_NOISE_PARAMETERS * self.first.has_noise
 
-    def _refuse(self) -> int:
-        """Find the candidates that are not to be fitted; return how many they are."""
+    def _refuse(self) -> None:
+        """Find the candidates that are not to be fitted."""
         whole = self.whole
         constant = (
             np.zeros(0) if whole.scale is None else is_constant(whole.scale.mean, whole.scale.variances)
@@ -261,7 +256,6 @@ class CandidateGrid:
                     f"{whole.n_features} columns: ask for fewer components, or a covariance type with fewer "
                     "parameters."
                 )
-        return len(self.failed)
 
     def _drop_if_hopeless(self, candidate: Candidate) -> bool:
         """Return whether a family that contains the candidate's is not likely enough to let it win.
@@ -523,22 +517,14 @@ class CandidateGrid:
             self._each(partial(self._continue, rows=rows), near, "fitting to more rows")
             near = [each for each in near if each in self.optima]
             step //= SETTINGS.growth
-        n_done = itertools.count()
-        self._report("fitting to all rows", next(n_done), len(near))
-        for each, (problem, fit) in list(self.optima.items()):
+        # One after the other: threads share the rows.
+        self._each(partial(self._continue, rows=None), near, "fitting to all rows", n_threads=1)
+        for each in [each for each in self.optima if each not in near]:
+            problem, fit = self.optima[each]
             on_all = self._on_all_rows(each.family, problem)
-            if each in near:
-                fit = self._converged(on_all, fit, self._prior(on_all))
-                self._report("fitting to all rows", next(n_done), len(near))
-            else:
-                # The likelihood is that of all rows, though EM has not seen them.
-                (there,) = run(on_all, [fit], self._prior(on_all), Stop(0, gain=0.0))
-                fit = _exact(on_all, replace(there, n_iter=fit.n_iter))
-            if each in near and not self._is_regular(on_all, fit.parameters):
-                self.failed[each] = NO_MAXIMUM
-                del self.optima[each]
-            else:
-                self.optima[each] = Optimum(on_all, fit)
+            # The likelihood is that of all rows, though EM has not seen them.
+            (there,) = run(on_all, [fit], self._prior(on_all), Stop(0, gain=0.0))
+            self.optima[each] = Optimum(on_all, _exact(on_all, replace(there, n_iter=fit.n_iter)))
 
     def _on_all_rows(self, kind: Family, problem: Problem) -> Problem:
         """Return all rows under a family, with the rounding errors of another problem."""
@@ -558,19 +544,28 @@ class CandidateGrid:
                 near.append(each)
         return near
 
-    def _continue(self, candidate: Candidate, rows: Rows) -> None:
-        """Fit a candidate to more rows, from where it is."""
+    def _continue(self, candidate: Candidate, rows: Rows | None) -> None:
+        """Fit a candidate to more rows, from where it is; to all of them, until its optimum."""
         problem, fit = self.optima[candidate]
-        more = self._on_all_rows(candidate.family, problem).replace(rows=rows, threads=1)
-        # A few passes: it is near the optimum, or far behind.
-        stop = Stop(SETTINGS.short_steps, gain=SETTINGS.sample_tolerance)
-        (found,) = run(more, [fit], self._prior(more), stop)
-        found = _exact(more, replace(found, n_iter=fit.n_iter + found.n_iter))
+        more = self._on_all_rows(candidate.family, problem)
+        if rows is None:
+            found = self._converged(more, fit, self._prior(more))
+        else:
+            more = more.replace(rows=rows, threads=1)
+            # A few passes: it is near the optimum, or far behind.
+            stop = Stop(SETTINGS.short_steps, gain=SETTINGS.sample_tolerance)
+            (found,) = run(more, [fit], self._prior(more), stop)
+            found = _exact(more, replace(found, n_iter=fit.n_iter + found.n_iter))
         if self._is_regular(more, found.parameters):
             self._keep(candidate, Optimum(more, found))
         else:
             self.failed[candidate] = NO_MAXIMUM
             del self.optima[candidate]
+
+
+def _bounded_by(candidate: Candidate) -> tuple[bool, bool]:
+    """Return what orders candidates so that each comes after those that bound it."""
+    return candidate.family.dof is not None, candidate.family.gaussian not in FORMS
 
 
 def contains(larger: Family, smaller: Family) -> bool:

@@ -137,8 +137,7 @@ class Mclust:
         code = _code(model.covariance_type)
         # Of one component there is nothing to be equal to.
         self.modelName = code if self.G > 1 else re.sub("[EV]", "X", code)
-        table = self.selection.table
-        row = next(row for row in table if self.selection.models.get(row.key) is model)
+        row, table = self.selection.best_row, self.selection.table
         self.loglik, self.df, self.n = row.log_likelihood, row.n_parameters, row.n_samples
         self.bic, self.icl = -row.bic, -row.icl
         self.BIC = {(_code(each.covariance_type), each.n_components): -each.bic for each in table}
@@ -325,9 +324,8 @@ def mclustBootstrapLRT(  # noqa: N802
         )
         obs.append(statistic)
         boot.append(drawn)
-        # As the table itself, those that count have a maximum of the likelihood.
-        seen = drawn[~np.isnan(drawn)]
-        p_values.append((1 + int(np.sum(seen >= statistic))) / (1 + len(seen)))
+        # Where one more component has no maximum of the likelihood, it is no better.
+        p_values.append((1 + int(np.sum(drawn >= statistic))) / (1 + nboot))
         if p_values[-1] > level:
             break
     n_better = sum(p <= level for p in p_values)
@@ -341,8 +339,7 @@ def _statistic(selection: Selection) -> float:
 
 def _drawn_statistic(X: Array, g: int, name: str, known: dict[str, Any]) -> float:
     """Return the statistic of a table that was drawn; NaN if the likelihood has no maximum."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ApolarWarning)
+    with warnings.catch_warnings(action="ignore", category=ApolarWarning):
         try:
             return _statistic(select(X, (g, g + 1), name, **known))
         except ValueError:
