@@ -164,7 +164,7 @@ class Problem(RowSamples):
         self._blocks = RowBlocks(self.family, whitening, *known, self.threads, squares)
 
     def _block_of_all(self) -> Block | None:
-        """Return all rows as one block to keep, if it is small, or something is known of them.
+        """Return all rows as one block to keep, if it is small, or something is known about them.
 
         With missing values, if the rows are in memory.
         """

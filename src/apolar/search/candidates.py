@@ -182,7 +182,7 @@ def _simpler(
 
 
 def _with_family(sample: Problem, rows: Rows, family: Family) -> Problem:
-    """Return rows for another family, with the noise, and what is known of the components of the sample.
+    """Return rows for another family, with the noise, and what is known about the components of the sample.
 
     Parameters that are known are those of the other columns.
     """
