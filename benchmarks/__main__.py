@@ -9,7 +9,7 @@ from importlib import import_module
 BENCHMARKS = [
     *("exact", "noise", "speed", "subspace", "rank_search", "implicit", "em", "kernels", "table"),
     *("tensor_peers", "disk", "small_clusters", "generalise", "selection", "left_out", "noise_component"),
-    *("overcomplete", "missing", "moment_families", "tails", "hard_tensors"),
+    *("overcomplete", "missing", "moment_families", "tails", "hard_tensors", "many"),
 ]
 # Run only when named, as they need hardware or data that not every machine has: a function of a benchmark.
 NAMED = {"gpu": ("gpu", "main"), "implicit_gpu": ("implicit", "gpu"), "threads": ("kernels", "threads")}
