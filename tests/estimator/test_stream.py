@@ -46,6 +46,17 @@ def test_a_bad_batch_leaves_a_stream_as_it_was():
     assert model.n_samples_seen_ == len(X)
 
 
+@pytest.mark.parametrize("name", ["diag", "full"])
+def test_next_to_noise_a_stream_refuses_missing_values(name):
+    X, _ = example()
+    model = GaussianMixture(3, covariance_type=name, noise=True, random_state=0).fit(X)
+    batch, means = X[:60].copy(), model.means_.copy()
+    batch[::7, 0] = np.nan
+    with pytest.raises(ValueError, match="noise component needs complete rows"):
+        model.partial_fit(batch)
+    np.testing.assert_array_equal(model.means_, means)
+
+
 @pytest.mark.parametrize("name", ["spherical", "full"])
 def test_moments_of_the_family_put_a_stream_right_that_began_badly(name):
     # The first rows come from one place only; moments of all rows show the other places. Spherical moments

@@ -17,9 +17,9 @@ from apolar._core.arrays import Array
 from apolar._core.constants import MIN_WEIGHT
 from apolar._core.settings import SETTINGS
 from apolar.data import open_rows
+from apolar.em.missing import NOISE_AND_MISSING
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
-from apolar.em.row_blocks import NOISE_AND_MISSING
 from apolar.em.whitening import MIN_WHITENED, column_units, scale_of, whitening_of
 from apolar.mixture.parameters import AnyParameters, NoiseBox, noise_weights
 from apolar.moments.covariance import MAX_INCOMPLETE_COLUMNS, is_constant

@@ -27,8 +27,16 @@ from apolar.mixture.families import FAMILIES, Family
 from apolar.mixture.storage import LOG_2PI, square, triangle
 from apolar.mixture.tails import Tails
 
-__all__ = ["IncompleteBlock", "PatternRows", "incomplete_block"]
+__all__ = ["NOISE_AND_MISSING", "IncompleteBlock", "PatternRows", "incomplete_block"]
 
+NOISE_AND_MISSING = (
+    "A noise component needs complete rows, and values are missing (NaN). Fit without noise, leave "
+    "those rows out, or fill them in first (MixtureImputer)."
+)
+FACTORS_AND_MISSING = (
+    "Covariances of few factors need complete rows, and values are missing (NaN). Use 'diag' covariances, "
+    "leave those rows out, or fill them in first (MixtureImputer)."
+)
 ALIGNED = FAMILIES["diag"]
 # Patterns of at least this many rows are summed one by one; of fewer rows, many patterns together.
 MANY_ROWS = 12
@@ -190,8 +198,15 @@ def incomplete_block(
     whitening: Whitening,
     measurement: float | Array = 0.0,
     n_threads: int = 1,
+    *,
+    has_noise: bool = False,
 ) -> IncompleteBlock:
-    """Return the block of dense rows of the host, NaN where a value is missing, in the units of the data."""
+    """Return the block of dense rows of the host, NaN where a value is missing, in the units of the data.
+
+    Refuse them next to noise, and where covariances are those of few factors.
+    """
+    if has_noise or family.has_factors:
+        raise ValueError(NOISE_AND_MISSING if has_noise else FACTORS_AND_MISSING)
     kind = AlignedBlock if family.is_axis_aligned else PatternBlock
     return kind(values, weights, family, whitening, measurement, n_threads)
 

@@ -28,7 +28,7 @@ from apolar.em.coordinates import LocalCoordinates
 from apolar.em.known import Known, nearest_order
 from apolar.em.missing import IncompleteBlock, incomplete_block
 from apolar.em.result import Fit
-from apolar.em.row_blocks import FACTORS_AND_MISSING, RowBlocks, is_compiled
+from apolar.em.row_blocks import RowBlocks, is_compiled
 from apolar.em.row_samples import RowSamples
 from apolar.em.whitening import Whitening, check_scale, diagonal_covariance, scale_of, whitening_of
 from apolar.mixture.factors import FactorFamily
@@ -169,14 +169,12 @@ class Problem(RowSamples):
         With missing values, if the rows are in memory.
         """
         rows, family, whitening = self.rows, self.family, self.whitening
-        if self.is_incomplete and family.has_factors:
-            raise ValueError(FACTORS_AND_MISSING)
         if self.is_incomplete:
             if not (rows.in_memory and rows.can_take):
                 return None
             values, weights = rows.take(slice(None))
             known = family, whitening, self.measurement, self.threads
-            return incomplete_block(as_float64_rows(values), weights, *known)
+            return incomplete_block(as_float64_rows(values), weights, *known, has_noise=self.has_noise)
         # The extension computes the statistics of rows faster than it would read them.
         is_kept = is_compiled(rows, family) and rows.can_take and not rows.is_distributed
         if self.known is None and not (is_kept and (rows.n_rows or np.inf) * self.n_features <= KEPT_NUMBERS):

@@ -29,22 +29,13 @@ from apolar.em.missing import incomplete_block
 from apolar.em.whitening import Whitening
 from apolar.mixture.families import Family
 
-__all__ = ["FACTORS_AND_MISSING", "NOISE_AND_MISSING", "RowBlocks", "is_compiled"]
+__all__ = ["RowBlocks", "is_compiled"]
 
 # Numbers per chunk of row statistics: 8 MB per thread. Larger than for other sums, as EM makes a dozen calls
 # per chunk, and threads wait for each other between calls.
 STATS_CHUNK_SIZE = 2**20
 # The fewest rows per chunk.
 MIN_CHUNK_ROWS = 64
-
-NOISE_AND_MISSING = (
-    "A noise component needs complete rows, and values are missing (NaN). Fit without noise, leave "
-    "those rows out, or fill them in first (MixtureImputer)."
-)
-FACTORS_AND_MISSING = (
-    "Covariances of few factors need complete rows, and values are missing (NaN). Use 'diag' covariances, "
-    "leave those rows out, or fill them in first (MixtureImputer)."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,17 +131,14 @@ class RowBlocks:
             chunk = checked
         values, whitening = chunk.values, self.whitening
         is_incomplete = self.is_incomplete or chunk.has_missing
-        if is_incomplete and self.has_noise:
-            raise ValueError(NOISE_AND_MISSING)
-        if is_incomplete and self.family.has_factors:
-            raise ValueError(FACTORS_AND_MISSING)
         if is_incomplete:
             values = as_float64_rows(values)
         weights = weights_to_device_of(chunk.weights, values)
         if isinstance(values, np.ndarray) and not self.is_checked:
             values = whitening.within_reach(values)
         if is_incomplete:
-            return incomplete_block(values, weights, self.family, whitening, self.measurement)
+            known = self.family, whitening, self.measurement
+            return incomplete_block(values, weights, *known, has_noise=self.has_noise)
         if self.is_written:
             row_stats = write_row_stats(values, self.family, whitening, thread_scratch())
             return StatsBlock(row_stats, weights)

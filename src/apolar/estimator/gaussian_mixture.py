@@ -257,6 +257,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
     dof: Any = None
     """The degrees of freedom of the components: those of Gaussian ones are not limited."""
     _state_type: ClassVar[type[FittedState]] = FittedState
+    # How checked rows are fitted, and attributes set.
     _fit_rows: ClassVar[Any] = fit_rows
 
     def __sklearn_tags__(self) -> Any:
