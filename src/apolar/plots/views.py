@@ -238,13 +238,14 @@ class MixtureView:
     def combined(self, groups: Sequence[Sequence[int]]) -> MixtureView:
         """Return one Gaussian for each group of components, with its mean and its covariance."""
         parts = [self.of_components(group) for group in groups]
-        is_axis_aligned = self.family.is_axis_aligned
-        covariances = [part.total if is_axis_aligned else part.covariance for part in parts]
+        # Means that differ in several columns correlate these, also where components are aligned to them.
+        is_wide = self.family.is_axis_aligned and self.means.shape[1] > MAX_PLANE_COLUMNS
+        covariances = [part.total if is_wide else part.covariance for part in parts]
         return MixtureView(
             np.array([part.weights.sum() for part in parts]),
             np.stack([part.mean for part in parts]),
             np.stack(covariances),
-            family("diag" if is_axis_aligned else "full"),
+            family("diag" if is_wide else "full"),
         )
 
     @property
