@@ -35,7 +35,7 @@ def clusters(spread, n_rows, roots=ALIKE):
     return means[labels] + np.einsum("nij,nj->ni", roots[labels], rows), labels
 
 
-def fitted(X, labels, name, prior, weights=None, gain=1e-9, dof=""):
+def fitted(X, labels, name, prior, weights=None, gain=1e-9, dof=None):
     """Return a problem, and the optimum near the clusters of some labels."""
     data = Problem(open_rows(X, weights), replace(FAMILIES[name], dof=dof))
     start = data.m_step(data.hard_stats(labels, labels.max() + 1), None)
