@@ -12,6 +12,7 @@ MCLUST_PAGE = TESTS.parent / "docs" / "mclust.md"
 # a test of the first tier shows for one. A folder ends with a slash; `::` names single tests.
 SLOW = (
     "data/dask/test_cluster.py",
+    "data/dask/test_results.py::test_processes",
     "data/dask/test_results.py::test_workers_use_the_kernels_of_this_processor_in_one_thread",
     "data/test_disk.py::test_memory_stays_bounded",
     "decomposition/test_rank_search.py::test_noise_alone_has_no_rank",
@@ -29,7 +30,7 @@ SLOW = (
     "recovery/test_families.py::test_family_and_number_are_chosen_from_moments_alone",
     "test_selection.py::test_no_component_of_a_candidate_is_empty",
     "peers/",
-    "scikit_learn/test_their_tests.py",
+    "scikit_learn/test_their",
     "reports/test_browser.py",
     "typing/test_types.py::test_a_script_passes_the_strict_mode_of_mypy",
     "test_package.py::test_examples_run",

@@ -243,7 +243,7 @@ MISSING = RNG.random(IRIS.data.shape) < 0.15
 INCOMPLETE = np.where(MISSING, np.nan, IRIS.data)
 
 
-@parametrize_with_checks([MixtureImputer(2, covariance_type="diag", max_iter=50)])
+@parametrize_with_checks([MixtureImputer(1, covariance_type="diag", max_iter=50)])
 @pytest.mark.filterwarnings("ignore")
 def test_the_checks_of_scikit_learn(estimator, check):
     check(estimator)

@@ -213,5 +213,9 @@ def varies_too_little(X, reg_covar):
     means, deviations = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
     if reg_covar > 1e15 * deviations.min() ** 2 or np.any(deviations < 1e-12 * np.abs(means)):
         return True
+    # A few rows, repeated with other values missing, look like many directions.
+    n_distinct = max(len(np.unique(column[~np.isnan(column)])) for column in values.T)
+    if np.isnan(values).any() and n_distinct <= X.shape[1]:
+        return True
     centred = np.nan_to_num((values - means) / np.where(deviations > 0, deviations, 1))
     return np.linalg.matrix_rank(centred, tol=1e-9) < X.shape[1]

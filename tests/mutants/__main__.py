@@ -39,7 +39,8 @@ GROUPS = {
     ),
     "rows left out": (
         "src/apolar/em/left_out.py",
-        "tests/em/test_left_out.py tests/estimator/test_loo.py",
+        "tests/em/test_left_out.py tests/estimator/test_loo.py tests/mixture/test_factors.py "
+        "tests/estimator/test_student_mixture.py",
     ),
     "certificates": ("src/apolar/decomposition/proofs/*.py", "tests/decomposition/proofs"),
 }

@@ -64,15 +64,17 @@ def elliptical_gains(problem: Problem, parameters: WhitenedParameters, *, has_ed
 
     parts = zip(*problem.exact.map_blocks(known, 4 * len(natural)), strict=True)
     logits, largest, n_observed, density = (np.concatenate(part, axis=-1) for part in parts)
+    # Rows of weight zero are not read.
+    n_rows = logits.shape[-1]
     distances = np.maximum(2 * (largest - logits[:n]), np.finfo(float).tiny)
     laws = _Laws(problem.n_features, float(distances.min(axis=0).max()), N_ELLIPSOIDS if has_edges else 0)
-    of_noise = logits[n] if len(logits) > n else np.full(problem.n_rows, -np.inf)
-    every = slice(None, None, max(1, problem.n_rows // SETTINGS.merge_rows))
+    of_noise = logits[n] if len(logits) > n else np.full(n_rows, -np.inf)
+    every = slice(None, None, max(1, n_rows // SETTINGS.merge_rows))
     logs = largest[:, every] + laws.log_densities(distances[:, every], n_observed[every])
     top = np.maximum(logs.max(axis=(0, 1)), of_noise[every])
     each = np.exp(np.maximum(logs - top, MIN_LOGIT)).sum(axis=1)
     beside = np.exp(of_noise[every] - top)
-    counted = np.ones(problem.n_rows) if weights is None else weights
+    counted = np.ones(n_rows) if weights is None else weights
     counted = counted[every] / counted[every].sum()
     shares = np.full(len(each), 1 / len(each))
     for _ in range(N_STEPS):
