@@ -101,7 +101,7 @@ static int run_em(Run *run, Components *best, double *stats_of_best, double *res
   run->rows.centre = centre, run->rows.scale = scale, run->mixtures.natural = natural;
   copy_components(of, best, &now);
   Near near = {.start = NEAR_COVARIANCES, .covariances = best->covariances, .axes = axes};
-  double before = INFINITY, log_prior = 0.0;
+  double before = -INFINITY, log_prior = 0.0;
   int status = OUT_OF_STEPS;
   for (isize step = 0; step < run->n_steps; step++) {
     status = COLLAPSED;
@@ -116,7 +116,7 @@ static int run_em(Run *run, Components *best, double *stats_of_best, double *res
     if (step > 1 && value < before - MAX_FALL * (1.0 + fabs(value))) break;
     copy_components(of, &now, best);
     memcpy(stats_of_best, stats, (size_t)n * sizeof(double));
-    results[0] = log_likelihood[0], results[1] = value, results[2] = (double)(step + 1);
+    results[0] = log_likelihood[0], results[1] = value, results[2] = (double)(step + 1), results[3] = value - before;
     status = CONVERGED;
     if (fabs(value - before) <= run->relative_tol * (1.0 + fabs(value))) break;
     before = value;
@@ -133,9 +133,10 @@ static int run_em(Run *run, Components *best, double *stats_of_best, double *res
 }
 
 /* plain_run(columns (m, n), row weights (n) or none, added (c, v) or none, divisors (c) or none, frame (m, m) or none, its
-   inverse, weights (r), means (r, m), covariances (c, v), stats (r, n_stats), results (3), code, m, r, least,
+   inverse, weights (r), means (r, m), covariances (c, v), stats (r, n_stats), results (4), code, m, r, least,
    shrinkage, mean_divisor, rows, part_rows, n_steps, relative_tol): see `apolar.em.run`. The components are
-   those of the start, and are written to; the results are log-likelihood, objective and number of passes. */
+   those of the start, and are written to; the results are log-likelihood, objective, number of passes and the gain of
+   the last one. */
 PyObject *py_plain_run(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   Run run;
@@ -153,7 +154,7 @@ PyObject *py_plain_run(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
   if (PyErr_Occurred() || n_rows < 1 || length_of(&b, 0) != n_rows * m || part_rows < 1 || run.n_steps < 1 ||
       (length_of(&b, 1) && length_of(&b, 1) != n_rows) || !are_prior_sums(&b, 2, 1, of, &run.prior) ||
       length_of(&b, 6) != r || length_of(&b, 7) != r * m ||
-      length_of(&b, 8) != c * of->form.v || length_of(&b, 9) != r * of->form.n_stats || length_of(&b, 10) != 3)
+      length_of(&b, 8) != c * of->form.v || length_of(&b, 9) != r * of->form.n_stats || length_of(&b, 10) != 4)
     return mismatch(&b);
   isize item = (isize)sizeof(double);
   run.rows = (Rows){.values = (const char *)values_of(&b, 0), .n_rows = n_rows, .n_columns = (int)m,

@@ -158,12 +158,15 @@ def _short_runs(problem: Problem, starts: Sequence[Fit], prior: Prior | None, n_
     if is_quick(problem, parameters.n_components):
         ends = _compiled_runs(problem, starts, prior, n_steps, SETTINGS.relative_tolerance)
         stats, likelihoods = _stack(ends), np.array([end.log_likelihood for end in ends])
+        gains = np.array([end.gain for end in ends])
         adapted = None if prior is None else prior.adapted_to(problem.family, stats)
         parameters = problem.m_step(stats, adapted, batch([end.parameters for end in ends]))
     else:
-        adapted = prior
+        adapted, likelihoods = prior, np.full(len(starts), -np.inf)
         for step in range(n_steps):
+            gains = likelihoods
             stats, likelihoods = problem.e_step(parameters)
+            gains = likelihoods - gains
             # Adapted less and less often, as it changes less and less.
             if prior is not None and step & (step - 1) == 0:
                 adapted = prior.adapted_to(problem.family, stats)
@@ -174,6 +177,7 @@ def _short_runs(problem: Problem, starts: Sequence[Fit], prior: Prior | None, n_
             parameters=parameters[i],
             log_likelihood=float(likelihoods[i]),
             left_out=None,
+            gain=float(gains[i]),
             n_iter=n_steps,
             is_from_all_rows=False,
         )
@@ -344,7 +348,7 @@ def _runs_of_prior(
             start = now.weights, now.means, now.covariances
             known = *numbers, of_weights
             end = compiled.plain_run(arrays, start, problem.n_stats, *known, n_steps=n_steps, tol=relative)
-            parameters, stats, (log_likelihood, objective, n_iter), is_collapsed = end
+            parameters, stats, (log_likelihood, objective, n_iter, gain), is_collapsed = end
             converged = not is_collapsed and n_iter < n_steps
             ends[i] = starts[i].updated(
                 parameters=WhitenedParameters(*parameters),
@@ -356,6 +360,7 @@ def _runs_of_prior(
                 stats=SufficientStats(stats, n_features),
                 prior=prior,
                 n_iter=int(n_iter),
+                gain=float(gain),
                 is_collapsed=is_collapsed,
             )
 

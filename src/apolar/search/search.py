@@ -164,7 +164,13 @@ def race(problem: Problem, starts: list[Fit], prior: Prior) -> list[Fit]:
     is_compiled = has_compiled_run(problem) and not isinstance(prior, AdaptivePrior)
     stop = Stop(SETTINGS.short_steps, SETTINGS.relative_tolerance if is_compiled else None)
     runs = [
-        Fit(end.parameters, end.start, log_likelihood=end.score, n_iter=SETTINGS.short_steps)
+        Fit(
+            end.parameters,
+            end.start,
+            log_likelihood=end.score,
+            gain=end.gain,
+            n_iter=SETTINGS.short_steps,
+        )
         for end in run(problem, starts, prior, stop)
     ]
     return best_first(runs)
@@ -460,19 +466,29 @@ class SampleSearch:
             is_afforded = not optima or self._affords(SETTINGS.run_passes)
             if len(optima) == most or not is_afforded or self._is_visited(start):
                 continue
-            optima.append(self._optimum(start))
+            # One that cannot catch up makes a few steps, for the comparison of shapes.
+            n_most = SETTINGS.short_steps if self._is_behind(start) else SETTINGS.sample_passes
+            optima.append(self._optimum(start, n_most))
         ranked = self._best_first(optima)
         if ranked and (self.best is None or not ranked[0].score < self.best.score):
             self.best = ranked[0]
         return ranked
 
-    def _optimum(self, start: Fit) -> Fit:
+    def _optimum(self, start: Fit, n_most: int = SETTINGS.sample_passes) -> Fit:
         """Return the optimum of a run, under the strengths of its start, or else those of the search."""
         prior = self.prior.of_strengths(start.strengths).of_strengths(self.strengths)
-        fit = approach(self.sample, start, prior, SETTINGS.sample_passes, SETTINGS.sample_tolerance)
+        fit = approach(self.sample, start, prior, n_most, SETTINGS.sample_tolerance)
         self._spend(fit.n_iter)
         self.visited += [untied_stats(self.sample, each.parameters).array for each in (start, fit)]
         return fit
+
+    def _is_behind(self, start: Fit) -> bool:
+        """Return whether a candidate stays below the best mixture if each step gains as much as its last one.
+
+        And if rows left out cost it nothing, and the best mixture a nat for each parameter.
+        """
+        highest = start.log_likelihood + SETTINGS.run_passes * start.gain + self.n_parameters
+        return self.best is not None and highest < self.best.log_likelihood
 
     def _is_visited(self, start: Fit) -> bool:
         """Return whether a run began or ended near a mixture."""
