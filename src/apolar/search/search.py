@@ -527,7 +527,9 @@ class SampleSearch:
             extensions(completed, best.parameters, prior, self.rng),
         )
         costs, pairs = merging_costs(completed, best.parameters)
-        if self.starts_agree and not (len(larger) and len(costs) and larger[0].gain > costs[0]):
+        # What EM makes of a proposal may be more than it promises, which is tried where that takes no time.
+        is_promising = len(larger) and len(costs) and larger[0].gain > costs[0]
+        if not is_promising and (self.starts_agree or not affords_all_starts(sample, self.n_components)):
             return []
         exchanged = exchanges(stats, larger, costs, pairs)
         merged = [] if exchanged is None else [exchanged]
