@@ -21,7 +21,16 @@ from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths, log_evidence
 
-__all__ = ["Callback", "EMRun", "Stop", "evidence_of", "has_compiled_run", "is_quick", "leave_rows_out", "run"]
+__all__ = [
+    "Callback",
+    "EMRun",
+    "Stop",
+    "evidence_of",
+    "has_compiled_run",
+    "is_quick",
+    "leave_rows_out",
+    "run",
+]
 
 
 Callback = Callable[[Fit], bool]
