@@ -40,6 +40,9 @@ static int write_naturals(const Run *run, const Components *now, double *natural
     }
     *log_prior += log_prior_of(form, precision, log_of_det, mean, added, divisor, prior->shrinkage);
   }
+  /* Of the weights relative to their mean. */
+  for (isize k = 0; prior->rows != 0.0 && k < r; k++)
+    *log_prior += prior->rows * log((double)r * (now->weights[k] < MIN_WEIGHT ? MIN_WEIGHT : now->weights[k]));
   for (isize i = 0; i < r * form->n_stats; i++)
     if (!(fabs(natural[i]) < INFINITY)) return 0;
   return 1;
@@ -66,7 +69,7 @@ static int write_weights(const Run *run, const double *stats, double *weights) {
   double total = 0.0;
   for (isize k = 0; k < r; k++) {
     double count = stats[k * run->sharing.form.n_stats];
-    weights[k] = count < MIN_WEIGHT ? MIN_WEIGHT : count;
+    weights[k] = (count < MIN_WEIGHT ? MIN_WEIGHT : count) + run->prior.rows;
     total += weights[k];
   }
   int is_none_empty = 1;
@@ -98,7 +101,7 @@ static int run_em(Run *run, Components *best, double *stats_of_best, double *res
   run->rows.centre = centre, run->rows.scale = scale, run->mixtures.natural = natural;
   copy_components(of, best, &now);
   Near near = {.start = NEAR_COVARIANCES, .covariances = best->covariances, .axes = axes};
-  double before = INFINITY, log_prior = 0.0;
+  double before = -INFINITY, log_prior = 0.0;
   int status = OUT_OF_STEPS;
   for (isize step = 0; step < run->n_steps; step++) {
     status = COLLAPSED;
@@ -113,7 +116,7 @@ static int run_em(Run *run, Components *best, double *stats_of_best, double *res
     if (step > 1 && value < before - MAX_FALL * (1.0 + fabs(value))) break;
     copy_components(of, &now, best);
     memcpy(stats_of_best, stats, (size_t)n * sizeof(double));
-    results[0] = log_likelihood[0], results[1] = value, results[2] = (double)(step + 1);
+    results[0] = log_likelihood[0], results[1] = value, results[2] = (double)(step + 1), results[3] = value - before;
     status = CONVERGED;
     if (fabs(value - before) <= run->relative_tol * (1.0 + fabs(value))) break;
     before = value;
@@ -130,26 +133,28 @@ static int run_em(Run *run, Components *best, double *stats_of_best, double *res
 }
 
 /* plain_run(columns (m, n), row weights (n) or none, added (c, v) or none, divisors (c) or none, frame (m, m) or none, its
-   inverse, weights (r), means (r, m), covariances (c, v), stats (r, n_stats), results (3), code, m, r, least,
-   shrinkage, mean_divisor, part_rows, n_steps, relative_tol): see `apolar.em.run`. The components are
-   those of the start, and are written to; the results are log-likelihood, objective and number of passes. */
+   inverse, weights (r), means (r, m), covariances (c, v), stats (r, n_stats), results (4), code, m, r, least,
+   shrinkage, mean_divisor, rows, part_rows, n_steps, relative_tol): see `apolar.em.run`. The components are
+   those of the start, and are written to; the results are log-likelihood, objective, number of passes and the gain of
+   the last one. */
 PyObject *py_plain_run(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
   Buffers b;
   Run run;
   memset(&run, 0, sizeof run);
-  if (!take(&b, args, n_args, 11, 5, 9)) return NULL;
+  if (!take(&b, args, n_args, 11, 5, 10)) return NULL;
   if (!family_of(&b, args + 11, 4, &run.sharing)) return failed(&b);
   const Sharing *of = &run.sharing;
   run.prior.shrinkage = PyFloat_AsDouble(args[15]);
   run.prior.mean_divisor = PyFloat_AsDouble(args[16]);
-  isize part_rows = number_of(args[17]);
-  run.n_steps = number_of(args[18]);
-  run.relative_tol = PyFloat_AsDouble(args[19]);
+  run.prior.rows = PyFloat_AsDouble(args[17]);
+  isize part_rows = number_of(args[18]);
+  run.n_steps = number_of(args[19]);
+  run.relative_tol = PyFloat_AsDouble(args[20]);
   isize m = of->form.m, r = of->n_components, c = of->n_covariances, n_rows = length_of(&b, 0) / m;
   if (PyErr_Occurred() || n_rows < 1 || length_of(&b, 0) != n_rows * m || part_rows < 1 || run.n_steps < 1 ||
       (length_of(&b, 1) && length_of(&b, 1) != n_rows) || !are_prior_sums(&b, 2, 1, of, &run.prior) ||
       length_of(&b, 6) != r || length_of(&b, 7) != r * m ||
-      length_of(&b, 8) != c * of->form.v || length_of(&b, 9) != r * of->form.n_stats || length_of(&b, 10) != 3)
+      length_of(&b, 8) != c * of->form.v || length_of(&b, 9) != r * of->form.n_stats || length_of(&b, 10) != 4)
     return mismatch(&b);
   isize item = (isize)sizeof(double);
   run.rows = (Rows){.values = (const char *)values_of(&b, 0), .n_rows = n_rows, .n_columns = (int)m,

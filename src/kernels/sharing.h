@@ -17,9 +17,10 @@ typedef struct {
   double least; /* the floor of variances */
 } Sharing;
 
-/* What a prior adds to the scatters and divisors of each covariance, and to the divisors per component. */
+/* What a prior adds to the scatters and divisors of each covariance, to the divisors per component, and to the rows
+   of each component in its weight. */
 typedef struct {
-  double shrinkage, mean_divisor;
+  double shrinkage, mean_divisor, rows;
   const double *scatter, *divisors; /* NULL without a prior */
 } PriorSums;
 

@@ -174,7 +174,7 @@ STEPS = {
     "merge_tree": (4, (), 2),
     "added_gains": (6, (), 4),
     "family_m_step": (8, ("VEE",), 5),
-    "plain_run": (11, ("EVI",), 8),
+    "plain_run": (11, ("EVI",), 9),
 }
 each_step = pytest.mark.parametrize("name", STEPS)
 

@@ -134,10 +134,10 @@ def test_that_good_starts_disagree_is_shown_on_demand():
     code = """
 import sys, warnings, apolar
 X = apolar.datasets.load_diabetes().data
-apolar.GaussianMixture(5, random_state=0).fit(X)
+apolar.GaussianMixture(6, random_state=0).fit(X)
 print("asked", file=sys.stderr)
 warnings.simplefilter("default", apolar.exceptions.DisagreementWarning)
-apolar.GaussianMixture(5, random_state=0).fit(X)
+apolar.GaussianMixture(6, random_state=0).fit(X)
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     before, after = ended.stderr.split("asked\n")

@@ -67,8 +67,10 @@ def leading_eigenvectors(
     eigenvectors : ndarray, shape (dim, n)
         `n_vectors` of them, or as many as the rank of the matrix, but one at least.
     """
-    # Ten more random directions than needed.
-    basis = np.linalg.qr(rng.standard_normal((dim, min(n_vectors + 10, dim))))[0]
+    # Ten more random directions than needed. One product with all directions, if they are few, is exact, and
+    # takes less than several with some.
+    n_basis = n_vectors + 10
+    basis = np.eye(dim) if dim <= 4 * n_basis else np.linalg.qr(rng.standard_normal((dim, n_basis)))[0]
     previous = np.zeros(n_vectors)
     for _ in range(max_rounds):
         image = product(basis)
@@ -83,7 +85,7 @@ def leading_eigenvectors(
         )
         n_vectors = min(n_vectors, max(1, int(np.count_nonzero(positive))))
         leading = roots[:n_vectors] ** 2
-        if np.all(np.abs(leading - previous[:n_vectors]) <= tol * leading):
+        if len(basis) == basis.shape[1] or np.all(np.abs(leading - previous[:n_vectors]) <= tol * leading):
             break
         previous = leading
         basis = np.linalg.qr(image)[0]

@@ -358,13 +358,13 @@ def plain_run(
     end : list of ndarray
         Weights, means and covariances of the last E-step.
     stats : ndarray, shape (n_components, n_stats)
-    results : ndarray, shape (3,)
-        Log-likelihood, objective and number of E-steps.
+    results : ndarray, shape (4,)
+        Log-likelihood, objective, number of E-steps, and the gain of the last one.
     is_collapsed : bool
     """
     # Copies, in which the extension writes the ends; a number would not be an array.
     end = [np.array(np.atleast_1d(array), np.float64, order="C") for array in start]
-    stats, results = np.zeros((len(end[0]), n_stats)), np.array([-np.inf, -np.inf, 0.0])
+    stats, results = np.zeros((len(end[0]), n_stats)), np.array([-np.inf, -np.inf, 0.0, np.inf])
     arrays = *map(contiguous, rows), *end, stats, results
     size = part_rows(rows[0].shape[1], stats.size)
     is_collapsed = kernels.plain_run(*arrays, *numbers, size, n_steps, tol) == COLLAPSED

@@ -45,8 +45,9 @@ class Settings:
     price: float = 0.5
     # How many of a race are run to their optima, pairs are merged, and rounds of split and merge are run.
     kept: int = 3
-    # If at least this many starts reach the same optimum, there is no split and merge.
-    agreeing: int = 4
+    # If at least this many starts, and all but one, reach the same optimum, there are no more of them, and no
+    # split and merge.
+    agreeing: int = 3
     # Log-likelihood: the distance of mixtures that lead to the same optimum, and the standard errors within
     # which a difference may be chance.
     same_optimum: float = 0.5

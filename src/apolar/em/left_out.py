@@ -390,19 +390,23 @@ def best_strengths(
             sums = without @ row_weights
         known.update(zip(candidates, sums.tolist(), strict=True))
 
+    def values(name: str, best: Strengths) -> tuple[float, ...] | list[float]:
+        return _next_to(getattr(best, name), grids[name]) if is_near else grids[name]
+
     best, before = first, None
     while best != before:
         before = best
-        others = [
-            best._replace(**{name: value})
-            for name, grid in grids.items()
-            for value in (_next_to(getattr(best, name), grid) if is_near else grid)
-        ]
+        lines = {name: [best._replace(**{name: value}) for value in values(name, best)] for name in grids}
+        others = [each for line in lines.values() for each in line]
         new = [each for each in dict.fromkeys([best, *others]) if each not in known]
         # A few at a time where covariances are large.
         step = max(1, SETTINGS.kept_numbers // stats.array.size)
         for start in range(0, len(new), step):
             rate(new[start : start + step])
+        if not is_near:
+            # The best of each line together; from there on, the next ones.
+            is_near, highest = True, {name: max(line, key=known.__getitem__) for name, line in lines.items()}
+            rate([Strengths(**{name: getattr(each, name) for name, each in highest.items()})])
         # The first strengths may be zero where that is not compared.
         best = max(known, key=lambda each: (each.common >= grids["common"][0], known[each]))
     return best, known[first]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from apolar._core.arrays import Array
+from apolar._core.arrays import Array, IndexArray
 from apolar._core.namespaces import to_numpy
 from apolar._core.settings import SETTINGS
 from apolar.data import Rows
@@ -496,7 +496,7 @@ class Problem(RowSamples):
         shares, densities = zip(*parts, strict=True)
         return sparse.hstack(shares, format="csr"), np.concatenate(densities)
 
-    def row_logits(self, natural: Array, rows: slice, tails: Tails | None = None) -> Array:
+    def row_logits(self, natural: Array, rows: slice | IndexArray, tails: Tails | None = None) -> Array:
         """Return the logarithms of weighted densities at some rows, shape (len(natural), n)."""
         if isinstance(self._kept, CompiledBlock):
             block = CompiledBlock(self._kept.values[rows], None, self.family)

@@ -92,6 +92,8 @@ class Fit:
         Of the prior; of a start, those that it begins with.
     stats : SufficientStats or None
         From the E-step at the parameters.
+    gain : float
+        Of plain steps: by how much the last one raised what they maximise.
     n_iter : int
         Passes over the rows.
     history : tuple of float
@@ -122,6 +124,7 @@ class Fit:
     prior: Prior | None = None
     strengths: Strengths | None = None
     stats: SufficientStats | None = None
+    gain: float = np.inf
     n_iter: int = 0
     history: tuple[float, ...] = ()
     skipped: tuple[str, ...] = ()

@@ -21,7 +21,16 @@ from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths, log_evidence
 
-__all__ = ["Callback", "EMRun", "Stop", "evidence_of", "has_compiled_run", "run"]
+__all__ = [
+    "Callback",
+    "EMRun",
+    "Stop",
+    "evidence_of",
+    "has_compiled_run",
+    "is_quick",
+    "leave_rows_out",
+    "run",
+]
 
 
 Callback = Callable[[Fit], bool]
@@ -91,8 +100,10 @@ def run(
     starts = [problem.with_what_is_known(start) for start in starts]
     if stop.gain is not None:
         runs = (EMRun(problem, start, prior, stop.steps, callback, checked_on) for start in starts)
-        ends = [(each, climb(each, stop.gain, checked_on)) for each in runs]
-        return [each.compared(end) if is_compared else end for each, end in ends]
+        ends = [(each.compared_on, climb(each, stop.gain, checked_on)) for each in runs]
+        return [
+            leave_rows_out(rows, end, prior, problem.weight) if is_compared else end for rows, end in ends
+        ]
     if stop.relative is None:
         return _short_runs(problem, starts, prior, stop.steps)
     if stop.steps < 1:
@@ -101,6 +112,37 @@ def run(
         return _compiled_runs(problem, starts, prior, stop.steps, stop.relative, n_threads)
     with np.errstate(all="ignore"):
         return [_plain_run(problem, start, prior, stop.steps, stop.relative) for start in starts]
+
+
+def leave_rows_out(rows: Problem, end: Fit, prior: Prior | None, weight: float) -> Fit:
+    """Return the end of a run with what rows left out say about it, if optima are compared so.
+
+    Parameters
+    ----------
+    rows : Problem
+        Those that are left out: `Problem.compared`.
+    end : Fit
+    prior : Prior or None
+        Of the run.
+    weight : float
+        Of all rows of the run.
+
+    Returns
+    -------
+    fit : Fit
+    """
+    if not isinstance(prior, AdaptivePrior) or end.stats is None or end.left_out is not None:
+        return end
+    added = prior.of_strengths(end.strengths).added_rows(rows.family, end.parameters)
+    (without,), (seen,) = left_out(rows, end.parameters[None], added, weight)
+    of_rows = rows.row_weights()
+    weights = np.ones(len(seen)) if of_rows is None else of_rows
+    gains = elliptical_gains(rows, end.parameters) if end.parameters.n_components > 1 else 0.0
+    return end.updated(
+        left_out=without * weights,
+        elliptical=(without + gains) * weights,
+        optimism=float((seen - without) @ weights),
+    )
 
 
 def evidence_of(problem: Problem, fit: Fit) -> float:
@@ -118,23 +160,33 @@ def evidence_of(problem: Problem, fit: Fit) -> float:
 
 
 def _short_runs(problem: Problem, starts: Sequence[Fit], prior: Prior | None, n_steps: int) -> list[Fit]:
-    """Return the starts after some steps, which share their passes."""
+    """Return the starts after some steps, which share their passes unless these are short."""
     if not n_steps:
         return list(starts)
     parameters = problem.family.with_dof(batch([start.parameters for start in starts]))
-    adapted = prior
-    for step in range(n_steps):
-        stats, likelihoods = problem.e_step(parameters)
-        # Adapted less and less often, as it changes less and less.
-        if prior is not None and step & (step - 1) == 0:
-            adapted = prior.adapted_to(problem.family, stats)
-        parameters = problem.m_step(stats, adapted, parameters)
+    if is_quick(problem, parameters.n_components):
+        ends = _compiled_runs(problem, starts, prior, n_steps, SETTINGS.relative_tolerance)
+        stats, likelihoods = _stack(ends), np.array([end.log_likelihood for end in ends])
+        gains = np.array([end.gain for end in ends])
+        adapted = None if prior is None else prior.adapted_to(problem.family, stats)
+        parameters = problem.m_step(stats, adapted, batch([end.parameters for end in ends]))
+    else:
+        adapted, likelihoods = prior, np.full(len(starts), -np.inf)
+        for step in range(n_steps):
+            gains = likelihoods
+            stats, likelihoods = problem.e_step(parameters)
+            gains = likelihoods - gains
+            # Adapted less and less often, as it changes less and less.
+            if prior is not None and step & (step - 1) == 0:
+                adapted = prior.adapted_to(problem.family, stats)
+            parameters = problem.m_step(stats, adapted, parameters)
     likelihoods = np.where(np.isfinite(likelihoods), likelihoods, -np.inf)
     return [
         start.updated(
             parameters=parameters[i],
             log_likelihood=float(likelihoods[i]),
             left_out=None,
+            gain=float(gains[i]),
             n_iter=n_steps,
             is_from_all_rows=False,
         )
@@ -212,7 +264,70 @@ def has_compiled_run(problem: Problem) -> bool:
     return is_plain and problem.known is None
 
 
+def is_quick(problem: Problem, n_components: int) -> bool:
+    """Return whether Python would take longer between passes than the extension for them.
+
+    One thread then runs EM from each start: a pass is too short to be shared.
+    """
+    work = problem.n_rows * n_components * problem.n_stats
+    return has_compiled_run(problem) and work <= compiled.WORK_PER_THREAD
+
+
+def _stack(ends: Sequence[Fit]) -> SufficientStats:
+    """Return the sufficient statistics of several ends as a batch."""
+    arrays = [end.stats.array for end in ends if end.stats is not None]
+    return SufficientStats(np.stack(arrays), ends[0].parameters.n_features)
+
+
 def _compiled_runs(
+    problem: Problem,
+    starts: Sequence[Fit],
+    prior: Prior | None,
+    n_steps: int,
+    relative: float,
+    n_threads: int = 1,
+) -> list[Fit]:
+    """Return the ends of plain steps, each run by one call of the extension.
+
+    On a table of some hundred rows a step of EM takes the extension microseconds, and Python a hundred times
+    as long. A prior that adapts does so after the first pass, and then less and less often, as it changes
+    less and less.
+    """
+    family = problem.family
+    if not isinstance(prior, AdaptivePrior):
+        return _runs_of_prior(problem, starts, prior, n_steps, relative, n_threads)
+    parameters = batch([start.parameters for start in starts])
+    stats, likelihoods = problem.e_step(parameters)
+    ends = [
+        start.updated(
+            status=FitStatus.MAX_ITER,
+            log_likelihood=float(likelihoods[i]),
+            stats=stats[i],
+            left_out=None,
+            n_iter=1,
+            is_collapsed=True,
+        )
+        for i, start in enumerate(starts)
+    ]
+    n_done = 1
+    while n_done < n_steps:
+        adapted = prior.adapted_to(family, stats)
+        parameters = family.m_step(stats, adapted, parameters)
+        more = [end.updated(parameters=parameters[i]) for i, end in enumerate(ends)]
+        n_more = min(3 * n_done, n_steps - n_done)
+        more = _runs_of_prior(problem, more, adapted, n_more, relative, n_threads)
+        ends = [
+            new.updated(n_iter=end.n_iter + new.n_iter) if new.n_iter else end
+            for end, new in zip(ends, more, strict=True)
+        ]
+        stats, parameters, n_done = _stack(ends), batch([end.parameters for end in ends]), n_done + n_more
+        # Under the prior that its last components suggest, a run moves no further.
+        if all(new.n_iter == 2 and new.status is FitStatus.CONVERGED for new in more):
+            break
+    return ends
+
+
+def _runs_of_prior(
     problem: Problem,
     starts: Sequence[Fit],
     prior: Prior | None,
@@ -220,17 +335,15 @@ def _compiled_runs(
     relative: float,
     n_threads: int,
 ) -> list[Fit]:
-    """Return the ends of plain steps, each run by one call of the extension.
-
-    On a table of some hundred rows a step of EM takes the extension microseconds, and Python a hundred times
-    as long.
-    """
+    """Return the ends of plain steps under one prior, or under that of each start."""
     family, n_components, n_features = problem.family, starts[0].parameters.n_components, problem.n_features
     columns, row_weights = problem.kept_columns, problem.row_weights()
     assert columns is not None
-    terms = family.prior_terms(prior, n_components, n_features)
-    arrays, numbers = family.kernel_arguments(terms, (n_components,), n_features)
-    known = np.ascontiguousarray(columns), row_weights, *arrays
+    terms, shape = family.prior_terms(prior, n_components, n_features), (len(starts), n_components)
+    (added, divisors, *frames), numbers = family.kernel_arguments(terms, shape, n_features)
+    assert added is not None
+    assert divisors is not None
+    rows, of_weights = (np.ascontiguousarray(columns), row_weights), float(terms.rows)
     ends: list[Fit | None] = [None] * len(starts)
     left = deque(range(len(starts)))
 
@@ -240,10 +353,11 @@ def _compiled_runs(
                 i = left.popleft()
             except IndexError:  # another thread took the last one
                 return
-            now = starts[i].parameters
+            now, arrays = starts[i].parameters, (*rows, added[i], divisors[i], *frames)
             start = now.weights, now.means, now.covariances
-            end = compiled.plain_run(known, start, problem.n_stats, *numbers, n_steps=n_steps, tol=relative)
-            parameters, stats, (log_likelihood, objective, n_iter), is_collapsed = end
+            known = *numbers, of_weights
+            end = compiled.plain_run(arrays, start, problem.n_stats, *known, n_steps=n_steps, tol=relative)
+            parameters, stats, (log_likelihood, objective, n_iter, gain), is_collapsed = end
             converged = not is_collapsed and n_iter < n_steps
             ends[i] = starts[i].updated(
                 parameters=WhitenedParameters(*parameters),
@@ -255,6 +369,7 @@ def _compiled_runs(
                 stats=SufficientStats(stats, n_features),
                 prior=prior,
                 n_iter=int(n_iter),
+                gain=float(gain),
                 is_collapsed=is_collapsed,
             )
 
@@ -337,22 +452,6 @@ class EMRun:
     def strengths(self) -> Strengths | None:
         """The strengths of the prior; None if it has none."""
         return self.prior.strengths if isinstance(self.prior, Shrinkage) else None
-
-    def compared(self, end: Fit) -> Fit:
-        """Return the result of the run with what rows left out say about it, if optima are compared so."""
-        rows = self.compared_on
-        if not isinstance(self.free_prior, AdaptivePrior) or end.stats is None:
-            return end
-        added = self.free_prior.of_strengths(self.strengths).added_rows(rows.family, end.parameters)
-        (without,), (seen,) = left_out(rows, end.parameters[None], added, self.problem.weight)
-        of_rows = rows.row_weights()
-        weights = np.ones(len(seen)) if of_rows is None else of_rows
-        gains = elliptical_gains(rows, end.parameters) if end.parameters.n_components > 1 else 0.0
-        return end.updated(
-            left_out=without * weights,
-            elliptical=(without + gains) * weights,
-            optimism=float((seen - without) @ weights),
-        )
 
     def adapt_prior(self) -> bool:
         """Adapt the prior to the best mixture; return whether there is a prior that adapts.

@@ -316,6 +316,14 @@ class OwnedRows:
         known = {"n_rows": len(positions), "weight": float(of_rows.sum())}
         return self.data.replace(rows=open_rows(self.values[positions], of_rows), noise=None, **known)
 
+    def logits(self, natural: Array, positions: IndexArray) -> Array:
+        """Return the logarithms of weighted densities at rows, shape (len(natural), n)."""
+        if self.data.kept_columns is not None:
+            return self.data.row_logits(natural, positions)
+        known = {"n_rows": len(positions), "weight": float(len(positions))}
+        rows = self.data.replace(rows=open_rows(self.values[positions]), noise=None, **known)
+        return rows.row_logits(natural, slice(None))
+
 
 def merging_costs(data: Problem, parameters: WhitenedParameters) -> tuple[Array, list[tuple[int, int]]]:
     """Return what mergers of two components cost, in log-likelihood, and the pairs; the cheapest first.
@@ -365,19 +373,18 @@ def _costs_on_rows(
     owned: OwnedRows, density: Array, natural: Array, first: IndexArray, second: IndexArray
 ) -> Array:
     """Return what mergers, of these natural parameters, cost on the rows that their components own."""
-    costs = np.full(len(first), np.inf)
+    costs, share = np.full(len(first), np.inf), np.zeros(len(density))
     for pair, (i, j) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
         (rows_i, shares_i), (rows_j, shares_j) = owned.shares_of(i), owned.shares_of(j)
-        positions, places = np.unique(np.concatenate([rows_i, rows_j]), return_inverse=True)
-        rows = owned.of(positions, np.ones(len(positions)))
-        if rows is None:
-            continue
-        share = np.bincount(places, np.concatenate([shares_i, shares_j]))
-        ratio = rows.row_logits(natural[pair : pair + 1], slice(None))[0] - density[positions]
-        left = np.maximum(1 - share, 0.0) + np.exp(np.minimum(ratio, MAX_LOG_RATIO))
-        lost = -np.log(np.maximum(left, MIN_RATIO))
-        weights = rows.row_weights()
-        costs[pair] = lost.sum() if weights is None else lost @ weights
+        share[rows_i] = shares_i
+        share[rows_j] += shares_j
+        positions = np.flatnonzero(share)
+        if len(positions):
+            ratio = owned.logits(natural[pair : pair + 1], positions)[0] - density[positions]
+            left = np.maximum(1 - share[positions], 0.0) + np.exp(np.minimum(ratio, MAX_LOG_RATIO))
+            lost = -np.log(np.maximum(left, MIN_RATIO))
+            costs[pair] = lost.sum() if owned.weights is None else lost @ owned.weights[positions]
+        share[positions] = 0.0
     return costs
 
 

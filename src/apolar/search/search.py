@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,12 +11,11 @@ import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
-from apolar.em.known import Known
 from apolar.em.left_out import best_strengths
 from apolar.em.low_density import as_start_on, with_noise_share, without_low_density
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus, SearchCost
-from apolar.em.run import Callback, Stop, has_compiled_run, run
+from apolar.em.run import Callback, Stop, has_compiled_run, is_quick, leave_rows_out, run
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
 from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths
 from apolar.search.factor_numbers import mixture_of_shares
@@ -164,7 +164,13 @@ def race(problem: Problem, starts: list[Fit], prior: Prior) -> list[Fit]:
     is_compiled = has_compiled_run(problem) and not isinstance(prior, AdaptivePrior)
     stop = Stop(SETTINGS.short_steps, SETTINGS.relative_tolerance if is_compiled else None)
     runs = [
-        Fit(end.parameters, end.start, log_likelihood=end.score, n_iter=SETTINGS.short_steps)
+        Fit(
+            end.parameters,
+            end.start,
+            log_likelihood=end.score,
+            gain=end.gain,
+            n_iter=SETTINGS.short_steps,
+        )
         for end in run(problem, starts, prior, stop)
     ]
     return best_first(runs)
@@ -172,9 +178,23 @@ def race(problem: Problem, starts: list[Fit], prior: Prior) -> list[Fit]:
 
 def approach(problem: Problem, start: Fit, prior: Prior | None, max_iter: int, tol: float) -> Fit:
     """Return the end of one run near an optimum: by plain steps where the extension makes them."""
-    is_compiled = has_compiled_run(problem) and not isinstance(prior, AdaptivePrior)
-    stop = Stop(max_iter, SETTINGS.relative_tolerance) if is_compiled else Stop(max_iter, gain=tol)
-    return run(problem, [start], prior, stop)[0]
+    if has_compiled_run(problem) and not isinstance(prior, AdaptivePrior):
+        return run(problem, [start], prior, Stop(max_iter, SETTINGS.relative_tolerance))[0]
+    n_plain = min(max_iter, SETTINGS.run_passes)
+    is_settled = isinstance(prior, AdaptivePrior) and prior.strengths is not None
+    if not (is_settled and n_plain and is_quick(problem, start.parameters.n_components)):
+        return run(problem, [start], prior, Stop(max_iter, gain=tol), is_compared=False)[0]
+    assert isinstance(prior, AdaptivePrior)
+    # Where the same number of steps, each of the gain of the last one, would gain less than the tolerance.
+    gain = tol / SETTINGS.run_passes
+    (end,) = run(problem, [start], prior, Stop(n_plain, gain / (1 + abs(start.log_likelihood))))
+    if end.status is FitStatus.CONVERGED and end.stats is not None:
+        adapted = prior.adapted_to(problem.family, end.stats)
+        strengths = adapted.strengths if isinstance(adapted, Shrinkage) else None
+        return end.updated(prior=adapted, strengths=strengths)
+    start = end.updated(status=FitStatus.NOT_RUN)
+    (fit,) = run(problem, [start], prior, Stop(max_iter, gain=tol), is_compared=False)
+    return fit.updated(n_iter=end.n_iter + fit.n_iter)
 
 
 def one_component(problem: Problem, prior: Prior) -> WhitenedParameters:
@@ -289,8 +309,8 @@ class SampleSearch:
 
     def run(self) -> list[Fit]:
         """Return the candidates, the best first."""
-        starts, skipped = self.starts()
-        ranked = self.after_short_runs(starts)
+        ranked, moments, skipped = self.after_short_runs()
+        self.compare_strengths(ranked[0])
         finalists = self.finalists(ranked)
         # With noise, all starts may have left the same cluster to it.
         if self.data.has_noise or not (self.n_components == 1 or self.starts_agree):
@@ -300,7 +320,6 @@ class SampleSearch:
             if larger is not None:
                 larger.starts_agree, larger.report = self.starts_agree, self.report
                 # The best optimum of all rows may be none of those of the sample. Moments are those of all.
-                moments = [start for start in starts if start.start == "moments"]
                 finalists = larger.optima([*finalists[: SETTINGS.kept], *moments])
                 finalists = larger.after_split_and_merge(finalists, n_rounds=1)
                 self.n_passes_left -= (larger.budget - larger.n_passes_left) * larger.n_drawn / self.n_drawn
@@ -320,63 +339,80 @@ class SampleSearch:
             return None
         return SampleSearch(self.data, self.n_components, self.prior, self.rng, n_rows)
 
-    def starts(self) -> tuple[list[Fit], tuple[str, ...]]:
-        """Return the starts of the search, and those that were skipped, with the reason.
+    def after_short_runs(self) -> tuple[list[Fit], list[Fit], tuple[str, ...]]:
+        """Return starts after short runs, the best first; those from moments, and those that were skipped.
 
-        With noise, they are those of the rows of higher density.
+        With noise, they are those of the rows of higher density. Where the first half of the starts lead to
+        one optimum, there are no more.
         """
-        if not self.data.has_noise:
-            return self._starts_on(self.sample, self.data)
-        kept = without_low_density(self.sample)
-        starts, skipped = self._starts_on(kept, kept)
-        return beside_noise(starts, self.data.noise_share), skipped
-
-    def _starts_on(self, sample: Problem, source: Problem) -> tuple[list[Fit], tuple[str, ...]]:
-        """Return the starts on some rows, with the moments of others, and those that were skipped."""
-        n_components, starts, skipped = self.n_components, list[Fit](), tuple[str, ...]()
-        if n_components == 1:
-            return [Fit(one_component(sample, self.prior), "moments")], skipped
-        try:
-            moments = from_moments(sample, n_components, source)
-            starts.append(Fit(moments, "moments", is_from_all_rows=sample.family.is_spherical))
-        except ValueError as error:
-            skipped = (f"moments was skipped: {error}",)
+        if self.n_components == 1:
+            first = Fit(one_component(self.start_rows, self.prior), "moments")
+            return self._race([first], self.prior), [], ()
+        found, skipped = self._from_moments()
+        moments, known = self._beside_noise(found), self._beside_noise(self._known_starts())
+        starts, ranked = [*moments, *known], list[Fit]()
         # With the runs that rank them they take half of the budget; if it is small, seeds take no steps.
         of_steps = SETTINGS.seeds_per_component * SETTINGS.short_steps
-        n_starts = int(self.n_passes_left / 2 / (of_steps + SETTINGS.short_steps))
-        n_steps = SETTINGS.short_steps if n_starts else 0
-        n_starts = min(max(n_starts, 1), SETTINGS.overseeded_starts)
-        if sample.known is not None and sample.known.names_components:
-            is_complete = len(sample.targets) == n_components and np.all(np.isfinite(sample.targets))
-            starts += self._known_starts(sample, sample.known) if is_complete else []
-        mixtures = overseeded_mixtures(sample, n_components, self.prior, self.rng, n_starts, n_steps)
-        self._spend(n_starts * of_steps if n_steps else 0)
-        return [*starts, *(Fit(parameters, "overseed") for parameters in mixtures)], skipped
+        n_left = int(self.n_passes_left / 2 / (of_steps + SETTINGS.short_steps))
+        n_steps = SETTINGS.short_steps if n_left else 0
+        n_left = min(max(n_left, 1), SETTINGS.overseeded_starts)
+        while n_left and not self.starts_agree:
+            # Seeds for families that share a part of the covariances differ from each other.
+            n_starts = n_left if ranked or self.data.family.shares_part else n_left - n_left // 2
+            seeded = self.start_rows, self.n_components, self.prior, self.rng, n_starts, n_steps
+            mixtures = overseeded_mixtures(*seeded)
+            starts += self._beside_noise([Fit(parameters, "overseed") for parameters in mixtures])
+            self._spend(n_starts * of_steps if n_steps else 0)
+            ranked = best_first([*ranked, *self._race(starts, self.prior)])
+            n_agreeing = sum(fit.score > ranked[0].score - SETTINGS.same_optimum for fit in ranked)
+            self.starts_agree = n_agreeing >= max(SETTINGS.agreeing, len(ranked) - 1)
+            starts, n_left = [], n_left - n_starts
+        return ranked, moments, skipped
 
-    def _known_starts(self, sample: Problem, known: Known) -> list[Fit]:
+    @functools.cached_property
+    def start_rows(self) -> Problem:
+        """The rows that starts are found on."""
+        return without_low_density(self.sample) if self.data.has_noise else self.sample
+
+    def _beside_noise(self, starts: list[Fit]) -> list[Fit]:
+        """Return starts on the rows of higher density as starts on all, if there is noise."""
+        return beside_noise(starts, self.data.noise_share) if self.data.has_noise else starts
+
+    def _from_moments(self) -> tuple[list[Fit], tuple[str, ...]]:
+        """Return the start from the moments of all rows, or the reason why there is none."""
+        rows = self.start_rows
+        try:
+            found = from_moments(rows, self.n_components, rows if self.data.has_noise else self.data)
+        except ValueError as error:
+            return [], (f"moments was skipped: {error}",)
+        return [Fit(found, "moments", is_from_all_rows=rows.family.is_spherical)], ()
+
+    def _known_starts(self) -> list[Fit]:
         """Return the starts from rows of known component, and from those nearest to where these are."""
-        rows, components = sample.imputed(), np.arange(self.n_components)[:, None]
-        several = rows.nearest_stats(sample.targets), rows.soft_stats(known.labels == components)
-        return [Fit(sample.m_step(each, self.prior), "known") for each in several if each.counts.min() > 0]
+        rows = self.start_rows
+        if rows.known is None or not rows.known.names_components:
+            return []
+        if len(rows.targets) != self.n_components or not np.all(np.isfinite(rows.targets)):
+            return []
+        whole, components = rows.imputed(), np.arange(self.n_components)[:, None]
+        several = whole.nearest_stats(rows.targets), whole.soft_stats(rows.known.labels == components)
+        return [Fit(rows.m_step(each, self.prior), "known") for each in several if each.counts.min() > 0]
 
-    def after_short_runs(self, starts: list[Fit]) -> list[Fit]:
-        """Return the starts after short runs, the best first."""
-        ranked = self._race(starts, self.prior)
-        if isinstance(self.prior, AdaptivePrior):
-            self.strengths = self._strengths(self.prior, ranked[0])
-        scores = np.array([fit.log_likelihood for fit in ranked])
-        n_agreeing = np.count_nonzero(scores > scores.max() - SETTINGS.same_optimum)
-        self.starts_agree = bool(n_agreeing >= SETTINGS.agreeing)
+    def compare_strengths(self, best: Fit) -> None:
+        """Choose the strengths of the runs by the best of the short runs, and find components alike."""
+        if not isinstance(self.prior, AdaptivePrior):
+            return
+        self.strengths = self._strengths(self.prior, best)
         # With many rows for each parameter, one optimum that all lead to is that of any strengths.
         is_open = not self.starts_agree or is_crowded(self.sample, self.n_components)
         is_compared = self.n_components > 1 and is_open and self._affords(2 * SETTINGS.run_passes)
-        if isinstance(self.prior, AdaptivePrior) and self.strengths is not None and is_compared:
-            prior = self.prior.of_strengths(ALIKE)
-            kmeans = from_kmeans(self.sample, self.n_components, prior, self.rng, SETTINGS.kept)
-            alike = self._race([Fit(kmeans, "kmeans")], prior)[0]
-            chosen = replace(alike, strengths=self._strengths(self.prior, alike, ALIKE))
-            self.alike = [chosen, replace(alike, strengths=ALIKE, keeps_strengths=True)]
-        return ranked
+        if self.strengths is None or not is_compared:
+            return
+        prior = self.prior.of_strengths(ALIKE)
+        kmeans = from_kmeans(self.sample, self.n_components, prior, self.rng, SETTINGS.kept)
+        alike = self._race([Fit(kmeans, "kmeans")], prior)[0]
+        chosen = replace(alike, strengths=self._strengths(self.prior, alike, ALIKE))
+        self.alike = [chosen, replace(alike, strengths=ALIKE, keeps_strengths=True)]
 
     def _strengths(self, prior: AdaptivePrior, fit: Fit, first: Strengths | None = None) -> Strengths | None:
         """Return the strengths under which rows left out are likeliest; None if the prior has none."""
@@ -393,7 +429,14 @@ class SampleSearch:
         # The moments, which do not depend on chance, are among them if the budget allows for them.
         chosen = ranked[: SETTINGS.kept] + [fit for fit in ranked[SETTINGS.kept :] if fit.start == "moments"]
         optima = self.optima(chosen)
-        return best_first([*optima, *(self._optimum(each) for each in self.alike)])
+        return self._best_first([*optima, *(self._optimum(each) for each in self.alike)])
+
+    def _best_first(self, fits: list[Fit]) -> list[Fit]:
+        """Return optima, the best first; rows are left out of them if there are several."""
+        if len(fits) > 1:
+            rows, weight = self.sample.compared, self.sample.weight
+            fits = [leave_rows_out(rows, fit, self.prior, weight) for fit in fits]
+        return best_first(fits)
 
     def _spend(self, n_passes: float) -> None:
         """Take passes from the budget."""
@@ -423,19 +466,29 @@ class SampleSearch:
             is_afforded = not optima or self._affords(SETTINGS.run_passes)
             if len(optima) == most or not is_afforded or self._is_visited(start):
                 continue
-            optima.append(self._optimum(start))
-        ranked = best_first(optima)
+            # One that cannot catch up makes a few steps, for the comparison of shapes.
+            n_most = SETTINGS.short_steps if self._is_behind(start) else SETTINGS.sample_passes
+            optima.append(self._optimum(start, n_most))
+        ranked = self._best_first(optima)
         if ranked and (self.best is None or not ranked[0].score < self.best.score):
             self.best = ranked[0]
         return ranked
 
-    def _optimum(self, start: Fit) -> Fit:
+    def _optimum(self, start: Fit, n_most: int = SETTINGS.sample_passes) -> Fit:
         """Return the optimum of a run, under the strengths of its start, or else those of the search."""
         prior = self.prior.of_strengths(start.strengths).of_strengths(self.strengths)
-        fit = approach(self.sample, start, prior, SETTINGS.sample_passes, SETTINGS.sample_tolerance)
+        fit = approach(self.sample, start, prior, n_most, SETTINGS.sample_tolerance)
         self._spend(fit.n_iter)
         self.visited += [untied_stats(self.sample, each.parameters).array for each in (start, fit)]
         return fit
+
+    def _is_behind(self, start: Fit) -> bool:
+        """Return whether a candidate stays below the best mixture if each step gains as much as its last one.
+
+        And if rows left out cost it nothing, and the best mixture a nat for each parameter.
+        """
+        highest = start.log_likelihood + SETTINGS.run_passes * start.gain + self.n_parameters
+        return self.best is not None and highest < self.best.log_likelihood
 
     def _is_visited(self, start: Fit) -> bool:
         """Return whether a run began or ended near a mixture."""
@@ -454,8 +507,12 @@ class SampleSearch:
             best = finalists[0]
             if i and not self._affords(SETTINGS.run_passes):
                 break
-            finalists = best_first([*finalists, *self.optima(self._split_and_merged(best), most=1)])
-            if finalists[0] is best:
+            found = self.optima(self._split_and_merged(best), most=1)
+            if not found:
+                break
+            finalists = self._best_first([*finalists, *found])
+            before = next(fit for fit in finalists if fit.parameters is best.parameters)
+            if finalists[0].score < before.score + SETTINGS.sample_tolerance:
                 break
         return finalists
 
@@ -470,7 +527,9 @@ class SampleSearch:
             extensions(completed, best.parameters, prior, self.rng),
         )
         costs, pairs = merging_costs(completed, best.parameters)
-        if self.starts_agree and not (len(larger) and len(costs) and larger[0].gain > costs[0]):
+        # What EM makes of a proposal may be more than it promises, which is tried where that takes no time.
+        is_promising = len(larger) and len(costs) and larger[0].gain > costs[0]
+        if not is_promising and (self.starts_agree or not affords_all_starts(sample, self.n_components)):
             return []
         exchanged = exchanges(stats, larger, costs, pairs)
         merged = [] if exchanged is None else [exchanged]

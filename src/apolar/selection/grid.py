@@ -19,7 +19,7 @@ from apolar.data import Rows
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
-from apolar.em.run import Stop, evidence_of, run
+from apolar.em.run import Stop, evidence_of, leave_rows_out, run
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import N_NOISE_PARAMETERS, WhitenedParameters
 from apolar.mixture.prior import Prior
@@ -407,6 +407,7 @@ class CandidateGrid:
         max_iter = min(SETTINGS.sample_passes, max(model.max_iter, 1))
         for prior in priors:
             end = approach(problem, fit, prior, max_iter, max(model.tol, SETTINGS.sample_tolerance))
+            end = leave_rows_out(problem.compared, end, prior, problem.weight)
             fit = replace(end, n_iter=fit.n_iter + end.n_iter)
         is_finite = np.isfinite(fit.log_likelihood) and fit.parameters.is_finite
         if is_finite and not problem.is_narrower(fit.parameters, self.rounding):
