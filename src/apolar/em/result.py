@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from apolar._core.arrays import Array
+from apolar._core.settings import SETTINGS
 from apolar.em.whitening import Whitening
 from apolar.exceptions import ApolarWarning
 from apolar.mixture.families import Family
@@ -155,7 +156,7 @@ class Fit:
         """Return whether rows are far likelier under the shapes of another fit, whatever their tails."""
         if self.elliptical is None or other.elliptical is None:
             return False
-        return _is_below(self.elliptical, other.elliptical, 1.0)
+        return _is_below(self.elliptical, other.elliptical, SETTINGS.chance_errors)
 
 
 def _is_below(rows: Array, others: Array, n_errors: float) -> bool:
