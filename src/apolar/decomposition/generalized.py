@@ -312,7 +312,7 @@ def rank_beyond(scheme: LocalForms, order: int, *, is_real: bool) -> int:
 
 
 def own_variables(tensor: SymmetricTensor) -> Array:
-    """Return an orthonormal basis of the linear forms that a form is made of, shape (dim, n_variables)."""
+    """Return an orthonormal basis of the variables of a form that was fitted, shape (dim, n_variables)."""
     flattening = HankelSVD(tensor, 1)
     values = flattening.singular_values
     return flattening.left[:, : np.count_nonzero(values > TUNING.nearly_exact * values[0])]
@@ -341,7 +341,7 @@ def direct_summands(
         Each in the variables of the rows of a matrix, shape (n_variables, dim); only the tensor itself, in
         its own variables, where it is not a sum.
     """
-    basis = own_variables(tensor)
+    basis = HankelSVD(tensor, 1).left  # all variables but those that are rounding
     form = tensor.change_variables(basis.conj())
     n = form.dim
     whole = [(form, basis.T)]

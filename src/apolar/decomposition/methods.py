@@ -744,7 +744,7 @@ def summand_terms(problem: DecompositionProblem, rng: np.random.Generator) -> tu
         )
         found.append(replace(terms, vectors=terms.vectors @ variables))
         if len(summands) == 1:
-            return found[0], source
+            return rate(tensor, found[0], may_move=False), source
         if not terms.is_exact:
             return None
     vectors, signs = (
