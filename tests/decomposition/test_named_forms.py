@@ -54,6 +54,13 @@ OTHERS = [
     *((f"(2*x-3*y)^{d - 1}*(x+y)", d) for d in range(3, 9)),
     # Sylvester: a binary form of degree d and rank r <= (d + 1) / 2.
     *((f"(x+y)^{d} + 3*(x-y)^{d} - (2*x+y)^{d}", 3) for d in range(5, 12)),
+    # Sums of forms in independent variables, not as written: of binary forms, monomials and powers.
+    *((f"(x-y)^{d - 2}*(x+y)^2 + (x+z)^{d}", d) for d in range(5, 9)),
+    *((f"(x-y)^{d}*(x+2*y)^{d} + (y+z)^{d}*(z+w)^{d}", 2 * d + 2) for d in range(2, 5)),
+    ("(x+y)*(y+z)*(z+x) + 2*(x+w)^3", 5),
+    ("(x+y)^2*(y+z)*(z+x) + (w-y)^4", 7),
+    ("(x+y)^2*(y+z)^2*(z+x) + (w-y)^5", 10),
+    ("(x^2+y^2)^2*(x-y) + (z+w-x)^4*(z+y)", 8),
     ("(x^2+y^2+z^2)^2", 6),  # [reznick1992]
     ("x^3*y+y^3*z+z^3*x", 6),  # Klein's quartic, of generic rank
     ("a*b*c*d*e", 16),

@@ -39,10 +39,10 @@ def test_forms_below_the_generic_rank_have_their_own():
     tensor = SymmetricTensor.from_polynomial("x*y*z + u*v*w").change_variables(turn)
     waring = decompose(tensor, random_state=0, n_starts=4, field="complex")
     assert (waring.rank, waring.status, waring.rank_bounds) == (8, Status.EXACT, (8, 8))
-    # Real terms are looked for from the bound upwards, too.
+    # Each monomial is decomposed by itself, also over the real numbers.
     waring = decompose(tensor, random_state=0, n_starts=4)
     assert (waring.rank, waring.status, waring.rank_bounds) == (8, Status.EXACT, (8, 8))
-    assert waring.rank_source == "raised until exact, from the Hankel matrix's 6"
+    assert waring.rank_source == "the ranks of summands that share no variable"
 
 
 @pytest.mark.parametrize("order", [12, 40, 80])
@@ -231,3 +231,42 @@ def test_noise_alone_has_no_rank():
     waring = decompose(noise, random_state=0)
     assert waring.status is Status.RANK_NOT_SETTLED
     assert waring.rank_bounds == (78, 2 * ranks.generic_rank(12, 4))
+
+
+# --- forms in fewer variables, and sums in independent ones -----------------------------------------
+
+
+def test_noise_in_the_variables_of_a_form_is_told():
+    # Four variables of six: the noise fills the Hankel matrix of the form in its own variables.
+    tensor = noisy(SymmetricTensor.from_waring(np.ones(3), np.eye(4)[:3] + 0.2, 4), 1e-4, seed=0)
+    embedded = tensor.change_variables(np.random.default_rng(1).standard_normal((4, 6)))
+    waring = decompose(embedded, random_state=0)
+    assert (waring.rank, waring.status) == (3, Status.APPROXIMATE)
+    assert "floor of noise" in waring.rank_source
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_summands_in_independent_variables_are_decomposed_by_themselves(seed):
+    # x^4 y^2 has rank 5 and z^3 w^3 rank 4, in any coordinates; the ranks add up [carlini2015].
+    form = SymmetricTensor.from_polynomial("x^4*y^2 + z^3*w^3")
+    turned = form.change_variables(np.random.default_rng(seed).standard_normal((4, 4)))
+    waring = decompose(turned, random_state=seed)
+    assert (waring.rank, waring.status, waring.rank_bounds) == (9, Status.EXACT, None)
+    assert "share no variable" in waring.rank_source
+
+
+def test_a_sum_of_many_variables_has_real_summands():
+    form = SymmetricTensor.from_polynomial("x^2*y + z^2*w")
+    turned = form.change_variables(np.random.default_rng(0).standard_normal((4, 4)))
+    waring = decompose(turned, field="real", random_state=0)
+    assert (waring.rank, waring.status, waring.is_complex) == (6, Status.EXACT, False)
+
+
+def test_the_bounds_of_a_triple_point_on_a_line_hold():
+    # Its scheme has length four, of which rounding makes no more variables: no bound above the rank.
+    for seed in range(6):
+        form = SymmetricTensor.from_polynomial("x^3*y^2 + z^5")
+        turned = form.change_variables(np.random.default_rng(seed).standard_normal((3, 3)))
+        waring = decompose(turned, random_state=seed)
+        assert (waring.rank, waring.status) == (5, Status.EXACT)
+        assert waring.rank_bounds is None

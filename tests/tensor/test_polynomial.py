@@ -113,6 +113,8 @@ def test_arithmetic_with_rationals_keeps_them_and_floats_drop_them():
     np.testing.assert_array_equal((form * Fraction(3, 2)).coefficients, [0.5, 0, 1.5])
     assert (form * other).exact_coefficients == exact("(x^2/3 + y^2)*(x*y/5 - y^2)")
     assert sum([form, other]).exact_coefficients == (form + other).exact_coefficients
+    changed = form.change_variables([[1, THIRD], [0, 2]])
+    assert changed.exact_coefficients == exact("(x + y/3)^2/3 + 4*y^2")
     ones = SymmetricTensor(2, 2, np.ones(3))
     for rounded in (form * 2.0, form / 0.5, form + ones, form.change_variables(np.eye(2))):
         assert rounded.exact_coefficients is None

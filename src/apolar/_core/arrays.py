@@ -38,6 +38,35 @@ def svd(matrix: Array) -> tuple[Array, Array, Array]:
     return left, values, right
 
 
+def svd_of_range(matrix: Array, rank_of: Callable[[Array], int]) -> tuple[Array, Array, Array]:
+    """Return `svd`, with the singular vectors of the range alone.
+
+    The triangular factor of a long matrix has the same singular values. The vectors follow from it where none
+    of them belongs to a small value.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (m, n)
+    rank_of : callable
+        Returns the number of singular values that count.
+
+    Returns
+    -------
+    left : ndarray, shape (m, rank)
+    values : ndarray, shape (min(m, n),)
+    right : ndarray, shape (rank, n)
+    """
+    is_long = len(matrix) > 16 * matrix.shape[1]
+    core = np.asarray(np.linalg.qr(matrix, mode="r")) if is_long else matrix
+    left, values, right = svd(core)
+    rank = rank_of(values)
+    if is_long and values[rank - 1] > 1e-3 * values[0]:
+        left = matrix @ (right[:rank].conj().T / values[:rank])
+    elif is_long:
+        left = svd(matrix)[0]
+    return left[:, :rank], values, right[:rank]
+
+
 def leading_eigenvectors(
     product: Callable[[Array], Array],
     dim: int,

@@ -29,7 +29,11 @@ class Model(Protocol):
 
     cost: float
     rounding: float
-    gradient_size: float
+
+    @property
+    def gradient_size(self) -> float:
+        """The size of the gradient."""
+        ...
 
     def step(self, damping: float) -> Array:
         """Return the step of the damped model."""

@@ -21,7 +21,6 @@ from apolar._core.checks import (
 from apolar._core.threads import one_blas_thread
 from apolar.decomposition.constraints import CONSTRAINTS, check_constraint, drop_zero_terms
 from apolar.decomposition.implicit import decompose_rows, form_rows
-from apolar.decomposition.least_squares import to_last_digits
 from apolar.decomposition.methods import (
     METHODS,
     DecompositionProblem,
@@ -106,7 +105,7 @@ def scale_back(waring: Waring, exponent: int, form: SymmetricTensor) -> Waring:
 
 def decompose_balanced(problem: DecompositionProblem, rng: np.random.Generator) -> Waring | None:
     """Return the exact decomposition of a tensor that is found with variables in other units, or None."""
-    found = balanced_problem(problem)
+    found = balanced_problem(problem, rng)
     if found is None:
         return None
     own, exponents = found
@@ -114,7 +113,6 @@ def decompose_balanced(problem: DecompositionProblem, rng: np.random.Generator) 
     if terms_and_source is None:
         return None
     tensor, (terms, source) = problem.tensor, terms_and_source
-    terms = to_last_digits(own.tensor, terms)
     values = own.flattening.singular_values
     waring = to_waring(terms, tensor.order, own.tensor.norm(), singular_values=values, rank_source=source)
     if waring.status is not Status.EXACT:
@@ -396,8 +394,6 @@ def decompose(
             if balanced is not None:
                 return scale_back(replace(balanced, tensor=given), exponent, form)
             terms, source = search(problem, rng)
-            if refine and constraint is None and terms.residual <= TUNING.exact_residual:
-                terms = to_last_digits(form, terms)
         spectrum = problem.flattening.singular_values
     if constraint is not None:
         terms, source = drop_zero_terms(constraint, form, terms, source)

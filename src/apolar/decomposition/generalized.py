@@ -14,10 +14,11 @@ from scipy.sparse.csgraph import connected_components
 
 from apolar._core.arrays import Array, IndexArray, frozen, svd, unit_rows
 from apolar._core.checks import random_generator
-from apolar.decomposition.pencil import image_of_zeros, pencil_slices, rotate_to_real
-from apolar.decomposition.ranks import HankelSVD, coprime_points
+from apolar.decomposition.pencil import image_of_zeros, pencil_slices, rotate_to_real, solutions
+from apolar.decomposition.ranks import HankelSVD
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, as_tensor, n_monomials
+from apolar.tensor.monomials import dense_positions, multinomials
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,20 +210,11 @@ def _length(form: SymmetricTensor, point: Array, order: int) -> int:
 def _points_of_clusters(
     multiplications: Array, separating: Array, values: Array, cluster_of: IndexArray
 ) -> tuple[Array, list[int]] | None:
-    """Return the mean joint eigenvalue of each cluster as a point, and the degree of what is at it.
-
-    None where rounding moves eigenvalues from one cluster to another: they are one.
-    """
+    """Return the mean joint eigenvalue of each cluster as a point, and the degree of what is at it."""
     points, degrees = [], []
-    for k in range(cluster_of.max() + 1):
-
-        def is_in(value: complex, k: int = k) -> bool:
-            return bool(cluster_of[np.argmin(np.abs(values - value))] == k)
-
-        _, vectors, size = schur(separating, output="complex", sort=is_in)
-        if size != np.count_nonzero(cluster_of == k):
-            return None
-        basis = vectors[:, :size]
+    bases = _invariant_bases(separating, values, cluster_of)
+    for k, basis in enumerate(bases or []):
+        size = basis.shape[1]
         restricted = basis.conj().T @ multiplications @ basis
         point = restricted.trace(axis1=1, axis2=2) / size
         # The largest coordinate is turned to the positive axis.
@@ -235,7 +227,25 @@ def _points_of_clusters(
         ):
             power, degree = power @ nilpotent, degree + 1
         degrees.append(max(degree, 1))
-    return unit_rows(np.array(points)), degrees
+    return (unit_rows(np.array(points)), degrees) if bases else None
+
+
+def _invariant_bases(matrix: Array, values: Array, cluster_of: IndexArray) -> list[Array] | None:
+    """Return orthonormal bases of the invariant spaces of clusters of eigenvalues, in columns.
+
+    None where rounding moves eigenvalues from one cluster to another: they are one.
+    """
+    bases = []
+    for k in range(cluster_of.max() + 1):
+
+        def is_in(value: complex, k: int = k) -> bool:
+            return bool(cluster_of[np.argmin(np.abs(values - value))] == k)
+
+        _, vectors, size = schur(matrix, output="complex", sort=is_in)
+        if size != np.count_nonzero(cluster_of == k):
+            return None
+        bases.append(vectors[:, :size])
+    return bases
 
 
 def _fit_forms(
@@ -280,7 +290,7 @@ def rank_beyond(scheme: LocalForms, order: int, *, is_real: bool) -> int:
     terms = [
         _times_power(form, point, order) for point, form in zip(scheme.points, scheme.forms, strict=True)
     ]
-    variables = [HankelSVD(term, 1).left for term in terms]  # of each term, an orthonormal basis
+    variables = [own_variables(term) for term in terms]
     differs = [n > 1 for n in scheme.lengths]
     if is_real:
         unreal = np.abs(rotate_to_real(scheme.points).imag).max(axis=1) > TUNING.nearly_exact
@@ -301,35 +311,74 @@ def rank_beyond(scheme: LocalForms, order: int, *, is_real: bool) -> int:
     return max(min(order + 2 + length - 2 * n_on_line, 2 * order + 2 - length), length + 1)
 
 
-def points_of_monomials(found: LocalForms, order: int, allow_complex: bool) -> Array | None:
-    """Return the points of a least decomposition of a form that is a sum of monomials in other variables.
+def own_variables(tensor: SymmetricTensor) -> Array:
+    """Return an orthonormal basis of the variables of a form that was fitted, shape (dim, n_variables)."""
+    flattening = HankelSVD(tensor, 1)
+    values = flattening.singular_values
+    return flattening.left[:, : np.count_nonzero(values > TUNING.nearly_exact * values[0])]
 
-    That is one whose points are simple or double: its terms are l^(d - 1) m and l^d. If all these linear
-    forms are independent, the form is a sum of coprime monomials in them: see `coprime_points`.
+
+def direct_summands(
+    tensor: SymmetricTensor, rng: np.random.Generator, *, is_real: bool
+) -> list[tuple[SymmetricTensor, Array]]:
+    """Return forms in independent variables whose sum is a form, and these variables.
+
+    The matrices X with T(X u, v, ...) = T(u, X v, ...) for all vectors are an algebra, the centre of the form
+    [harrison1975]. A form is a sum in independent variables where a matrix of its centre has several
+    eigenvalues, and each summand is the form on one invariant space.
 
     Parameters
     ----------
-    found : LocalForms
-    order : int
-    allow_complex : bool
+    tensor : SymmetricTensor
+        Of order at least 3, not zero.
+    rng : numpy.random.Generator
+    is_real : bool
+        Whether the summands have to be real.
 
     Returns
     -------
-    points : ndarray, shape (rank, dim), or None
+    summands : list of (SymmetricTensor, ndarray)
+        Each in the variables of the rows of a matrix, shape (n_variables, dim); only the tensor itself, in
+        its own variables, where it is not a sum.
     """
-    if max(found.lengths) > 2 or any(form.order > 1 for form in found.forms):
-        return None
-    points = found.points
-    seconds = {i: form.coefficients for i, form in enumerate(found.forms) if found.lengths[i] == 2}
-    variables = unit_rows(
-        np.concatenate([points, np.array(list(seconds.values())).reshape(-1, points.shape[1])])
-    )
-    if np.linalg.matrix_rank(variables, tol=TUNING.promising) < len(variables):
-        return None
-    exponents = np.zeros((len(points), len(variables)), dtype=int)
-    exponents[range(len(points)), range(len(points))] = order
-    for place, i in enumerate(seconds):
-        exponents[i, i], exponents[i, len(points) + place] = order - 1, 1
-    monomials = SymmetricTensor.from_polynomial({tuple(map(int, row)): 1 for row in exponents})
-    own = coprime_points(monomials, allow_complex)
-    return None if own is None else unit_rows(own @ variables)
+    basis = HankelSVD(tensor, 1).left  # all variables but those that are rounding
+    form = tensor.change_variables(basis.conj())
+    n = form.dim
+    whole = [(form, basis.T)]
+    second = HankelSVD(form, 2)
+    if second.left.size * n**5 > TUNING.rank_work:
+        return whole
+    quadrics = (second.left / np.sqrt(multinomials(n, 2))[:, None])[dense_positions(n, 2)]
+    products = np.einsum("ilk,jc->kijlc", quadrics, np.eye(n))
+    differences = (products - products.swapaxes(1, 2))[:, *np.triu_indices(n, 1)]
+    centre = solutions(differences.reshape(-1, n * n))
+    element = (centre @ rng.standard_normal(centre.shape[1])).reshape(n, n)
+    values = np.linalg.eigvals(element)
+    distances = np.abs(values[:, None] - values)
+    if is_real:  # conjugates belong together
+        distances = np.minimum(distances, np.abs(values[:, None] - values.conj()))
+    for spread in TUNING.spreads:
+        cluster_of = connected_components(distances <= spread * np.abs(values).max(), directed=False)[1]
+        bases = _invariant_bases(element, values, cluster_of)
+        if bases is None or cluster_of.max() == 0:
+            continue
+        if not tensor.is_complex:
+            bases = [_real_if_closed(columns) for columns in bases]
+        joined = np.hstack(bases)
+        # Rounding splits a multiple eigenvalue in several, whose spaces nearly coincide.
+        if np.linalg.cond(joined) > 1 / TUNING.nearly_exact:
+            continue
+        ends = np.cumsum([columns.shape[1] for columns in bases])
+        variables = np.split(np.linalg.inv(joined), ends[:-1])
+        summands = [form.change_variables(columns) for columns in bases]
+        parts = [one.change_variables(rows) for one, rows in zip(summands, variables, strict=True)]
+        if (reduce(add, parts) - form).norm() <= TUNING.exact_residual * form.norm():
+            return [(one, rows @ basis.T) for one, rows in zip(summands, variables, strict=True)]
+    return whole
+
+
+def _real_if_closed(columns: Array) -> Array:
+    """Return a real orthonormal basis of a complex space, where it has one."""
+    left, values, _ = svd(np.hstack([columns.real, columns.imag]))
+    size = columns.shape[1]
+    return left[:, :size] if np.all(values[size:] <= TUNING.nearly_exact) else columns

@@ -65,37 +65,67 @@ class TermsModel:
     def __init__(self, objective: Objective, vectors: Array) -> None:
         self.objective, self.vectors = objective, vectors
         tensor, signs, order = objective.tensor, objective.signs, objective.tensor.order
-        self.gram = TangentGram(vectors, signs, order)
-        factors = order * signs[:, None]
         if isinstance(tensor, SymmetricTensor):
             # Entry by entry, so that small costs are accurate too.
-            rest = sum_of_powers(signs, vectors, order) - tensor.coefficients / objective.scale
-            self.residual = np.sqrt(tensor.multinomials) * rest
-            self.cost = 0.5 * float(np.vdot(self.residual, self.residual).real)
+            with np.errstate(over="ignore", invalid="ignore"):
+                self.rest = sum_of_powers(signs, vectors, order) - tensor.coefficients / objective.scale
+                self.residual = np.sqrt(tensor.multinomials) * self.rest
+                self.cost = 0.5 * float(np.vdot(self.residual, self.residual).real)
             self.rounding = 1e-15 * self.cost + 1e-31
-            dim = tensor.dim
-            slices = rest[product_positions(dim, order - 1, 1)] * multinomials(dim, order - 1)[:, None]
-            self.gradient = factors * (monomial_values(self.gram.conjugate, order - 1) @ slices)
         else:
-            contracted = tensor.contract_all(self.gram.conjugate, 1) / objective.scale
-            values = np.einsum("ij,ij->i", contracted, self.gram.conjugate)
+            self.contracted = tensor.contract_all(self.gram.conjugate, 1) / objective.scale
+            values = np.einsum("ij,ij->i", self.contracted, self.gram.conjugate)
             powers = np.sum(self.gram.first * self.gram.inner).real / order
             self.cost = 0.5 * float(powers - 2 * signs @ values.real + 1.0)
             self.rounding = 1e-14  # a difference of numbers near one
-            self.gradient = self.gram.first @ vectors - factors * contracted
-        # Terms that are all but zero stay free to move.
-        self.scales = np.maximum(self.gram.scales, 1e-12 * self.gram.scales.max(initial=1e-300))
         if objective.penalty:
             squares = np.maximum(np.sum(vectors**2, axis=1), np.finfo(float).tiny)
             self.cost += objective.penalty * float(np.sum(squares ** (order / 2)))
             self.pulls = objective.penalty * order * squares ** (order / 2 - 1)
-            self.gradient += self.pulls[:, None] * vectors
             self.outer = (order - 2) * vectors[:, :, None] * vectors[:, None, :] / squares[:, None, None]
-        self.free = np.ones(vectors.shape, dtype=bool)
-        if objective.is_nonnegative:
-            self.free = (vectors > 0) | (self.gradient < 0)  # the others are held back by the bound
-        sizes = np.where(self.free, np.abs(self.gradient) ** 2, 0) / self.scales[:, None]
-        self.gradient_size = float(np.sqrt(np.sum(sizes)))
+
+    @property
+    def relative_residual(self) -> float:
+        """What is left of a formed tensor, relative to its norm; infinite where a sum overflows."""
+        residual = float(np.linalg.norm(self.residual))
+        return residual if np.isfinite(residual) else float("inf")
+
+    @cached_property
+    def gram(self) -> TangentGram:
+        """The products with the Gauss-Newton matrix, without the penalty."""
+        return TangentGram(self.vectors, self.objective.signs, self.objective.tensor.order)
+
+    @cached_property
+    def gradient(self) -> Array:
+        """The gradient of the cost."""
+        tensor, signs, order = self.objective.tensor, self.objective.signs, self.objective.tensor.order
+        factors = order * signs[:, None]
+        if isinstance(tensor, SymmetricTensor):
+            dim = tensor.dim
+            slices = self.rest[product_positions(dim, order - 1, 1)] * multinomials(dim, order - 1)[:, None]
+            gradient = factors * (monomial_values(self.gram.conjugate, order - 1) @ slices)
+        else:
+            gradient = self.gram.first @ self.vectors - factors * self.contracted
+        return gradient + self.pulls[:, None] * self.vectors if self.objective.penalty else gradient
+
+    @cached_property
+    def scales(self) -> Array:
+        """The diagonal of the Gauss-Newton matrix; terms that are all but zero stay free to move."""
+        return np.maximum(self.gram.scales, 1e-12 * self.gram.scales.max(initial=1e-300))
+
+    @cached_property
+    def free(self) -> Array:
+        """Which coordinates may move: the others are held back by the bound."""
+        if not self.objective.is_nonnegative:
+            return np.ones(self.vectors.shape, dtype=bool)
+        return np.asarray((self.vectors > 0) | (self.gradient < 0))
+
+    @property
+    def gradient_size(self) -> float:
+        """The norm of the gradient, in steps relative to the terms."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            sizes = np.where(self.free, np.abs(self.gradient) ** 2, 0) / self.scales[:, None]
+            return float(np.sqrt(np.sum(sizes)))
 
     def moved(self, step: Array) -> TermsModel:
         """Return the model at other vectors."""
@@ -241,26 +271,39 @@ def penalised_descent(tensor: SymmetricTensor, terms: Terms) -> Terms:
     return replace(terms, vectors=moved * objective.unit)
 
 
-def to_last_digits(tensor: SymmetricTensor, terms: Terms) -> Terms:
-    """Return exact terms after a few full steps of Gauss and Newton, the best of them.
+def to_last_digits(model: TermsModel, terms: Terms) -> Terms:
+    """Return nearly exact terms after a few full steps of Gauss and Newton, the best of them.
 
     A residual that is rounding of the tensor still moves ill-conditioned terms by more than they have to.
+
+    Parameters
+    ----------
+    model : TermsModel
+        At the terms.
+    terms : Terms
+
+    Returns
+    -------
+    terms : Terms
     """
-    if terms.residual <= 0.1 * TUNING.rounding or terms.vectors.size > TUNING.max_unknowns:
-        return terms
-    objective = Objective(tensor, terms.signs, tensor.norm())
-    # Full steps, and then those that do not move terms along a continuous family.
-    for damping in (0.0, TUNING.rounding):
-        model = TermsModel(objective, terms.vectors / objective.unit)
-        for _ in range(TUNING.last_steps):
-            model = model.moved(model.step(damping))
-            vectors = model.vectors * objective.unit
-            residual = relative_residual(tensor, terms.signs, vectors)
-            if residual < terms.residual:
-                terms = replace(terms, vectors=vectors, residual=residual)
-            if terms.residual <= 0.1 * TUNING.rounding:
-                return terms
-    return terms
+    # A few products are enough for most terms, where a factorisation is long. Then full steps, and those that
+    # do not move terms along a continuous family.
+    n_unknowns, objective, steps = terms.vectors.size, model.objective, TUNING.last_steps
+    rounds: list[tuple[float | None, int]] = [(None, 1)] if n_unknowns > TUNING.newton_unknowns else []
+    rounds += [(0.0, steps), (TUNING.rounding, steps)] if n_unknowns <= TUNING.max_unknowns else []
+    best = model
+    for damping, n_steps in rounds:
+        model = best
+        for _ in range(n_steps):
+            if best.relative_residual <= 0.1 * TUNING.rounding:
+                break
+            if damping is None:
+                step = model.gram.solve(-model.gradient, 0.0, rtol=TUNING.far, max_iter=20)
+            else:
+                step = model.step(damping)
+            model = model.moved(step)
+            best = model if model.relative_residual < best.relative_residual else best
+    return replace(terms, vectors=best.vectors * objective.unit, residual=best.relative_residual)
 
 
 def polish(tensor: SymmetricTensor, terms: Terms) -> Terms:

@@ -8,8 +8,15 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, scaled_by_power, unit_rows
 from apolar.decomposition import ranks
-from apolar.decomposition.generalized import local_forms, points_of_monomials, rank_beyond
-from apolar.decomposition.least_squares import gauss_newton, penalised_descent, polish, to_last_digits
+from apolar.decomposition.generalized import direct_summands, local_forms, rank_beyond
+from apolar.decomposition.least_squares import (
+    Objective,
+    TermsModel,
+    gauss_newton,
+    penalised_descent,
+    polish,
+    to_last_digits,
+)
 from apolar.decomposition.pencil import (
     fit_terms,
     kernel_zeros,
@@ -35,7 +42,6 @@ from apolar.decomposition.terms import (
     condition_estimate,
     is_diverging,
     is_rounding,
-    relative_residual,
 )
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, n_monomials
@@ -113,11 +119,13 @@ def rate(tensor: SymmetricTensor, terms: Terms, *, may_move: bool = True) -> Ter
 
     Those that are nearly exact are polished, unless they have to stay as they are.
     """
-    terms = replace(terms, residual=relative_residual(tensor, terms.signs, terms.vectors))
     order, norm = tensor.order, tensor.norm()
-    for improve in (to_last_digits, polish) if may_move else ():
-        if terms.residual < TUNING.nearly_exact and not is_rounding(terms, order, norm):
-            terms = improve(tensor, terms)
+    objective = Objective(tensor, terms.signs, norm)
+    model = TermsModel(objective, terms.vectors / objective.unit)
+    terms = replace(terms, residual=model.relative_residual)
+    if may_move and terms.residual < TUNING.nearly_exact:
+        terms = to_last_digits(model, terms)
+        terms = terms if is_rounding(terms, order, norm) else polish(tensor, terms)
     return replace(terms, is_diverging=is_diverging(terms, order, norm))
 
 
@@ -234,7 +242,8 @@ def structured_terms(
     exact = exact_or_none(problem, "pencil", points)
     left = problem.flattening.left
     if exact is None and left.shape[1] < len(left):
-        exact = terms_at_zeros(problem, "kernel", left, problem.flattening.row_degree, left.shape[1], rng)
+        degree, tol = problem.flattening.row_degree, problem.flattening.tol
+        exact = terms_at_zeros(problem, "kernel", left, degree, left.shape[1], rng, tol)
     if exact is None and problem.tensor.order % 2 == 0:
         half = problem.tensor.order // 2
         matrix = hankel_flattening(problem.tensor.dim, problem.tensor.order, half)
@@ -323,12 +332,18 @@ def koszul_terms(problem: DecompositionProblem, rank: int | None, rng: np.random
 
 
 def terms_at_zeros(
-    problem: DecompositionProblem, method: str, image: Array, degree: int, rank: int, rng: np.random.Generator
+    problem: DecompositionProblem,
+    method: str,
+    image: Array,
+    degree: int,
+    rank: int,
+    rng: np.random.Generator,
+    tol: float = TUNING.exact_residual,
 ) -> Terms | None:
     """Return terms at the common zeros of forms if they are the tensor's own, or None: see `kernel_zeros`."""
     tensor = problem.tensor
     try:
-        zeros = kernel_zeros(image, tensor.dim, degree, rank, rng)
+        zeros = kernel_zeros(image, tensor.dim, degree, rank, rng, tol)
     except np.linalg.LinAlgError:
         return None
     # Rounding splits a multiple zero in several.
@@ -590,7 +605,9 @@ METHODS: dict[str, Callable[[DecompositionProblem, np.random.Generator], tuple[T
 # --- variables in units of their own ---------------------------------------------------------------
 
 
-def balanced_problem(problem: DecompositionProblem) -> tuple[DecompositionProblem, IndexArray] | None:
+def balanced_problem(
+    problem: DecompositionProblem, rng: np.random.Generator
+) -> tuple[DecompositionProblem, IndexArray] | None:
     """Return a problem with variables in other units, or None where their own ones will do.
 
     Where the units of variables differ much, small coefficients look like rounding of others. In units in
@@ -600,6 +617,8 @@ def balanced_problem(problem: DecompositionProblem) -> tuple[DecompositionProble
     Parameters
     ----------
     problem : DecompositionProblem
+    rng : numpy.random.Generator
+        Which draws coefficients, where there are many.
 
     Returns
     -------
@@ -610,11 +629,13 @@ def balanced_problem(problem: DecompositionProblem) -> tuple[DecompositionProble
     tensor = problem.tensor
     seen = np.flatnonzero(tensor.coefficients)
     if len(seen) > (n_enough := TUNING.enough_coefficients * tensor.dim):
-        seen = np.random.default_rng(0).choice(seen, n_enough, replace=False)
+        seen = seen[rng.integers(len(seen), size=n_enough)]
     # The logarithms of the sizes are nearly linear in the exponents of the monomials.
     logs = np.log2(np.abs(tensor.coefficients[seen]))
-    design = np.column_stack([tensor.exponents[seen], np.ones(len(logs))])
-    exponents = -np.rint(np.linalg.lstsq(design, logs - logs.mean(), rcond=None)[0][:-1]).astype(np.intp)
+    powers = tensor.exponents[seen].astype(float)
+    # A little damping chooses one of many solutions.
+    damped = powers.T @ powers + TUNING.nearly_exact * np.eye(tensor.dim)
+    exponents = -np.rint(np.linalg.solve(damped, powers.T @ (logs - logs.mean()))).astype(np.intp)
     if np.ptp(exponents) < TUNING.unit_bits:
         return None
     powers = tensor.exponents @ exponents
@@ -664,16 +685,20 @@ def _search_rank(
     if problem.exact_rank is not None and problem.exact_rank > rank:
         rank, source = problem.exact_rank, f"{source}, in exact numbers"
     is_large = len(tensor.coefficients) > TUNING.many_coefficients
-    exact = structured_terms(problem, pencil_or_none(problem, rank, rng), rng)
+    exact = exact_or_none(problem, "pencil", pencil_or_none(problem, rank, rng))
     if exact is not None:
         return exact, source
     allow_complex = problem.field != "real"
     exact = exact_or_none(problem, "monomials", ranks.coprime_points(tensor, allow_complex))
-    scheme = local_forms(tensor, problem.flattening, rng) if exact is None else None
-    if scheme is not None:
-        exact = exact_or_none(problem, "monomials", points_of_monomials(scheme, tensor.order, allow_complex))
     if exact is not None:
         return exact, "the ranks of monomials that share no variable"
+    found = summand_terms(problem, rng)
+    if found is not None:
+        return found
+    exact = structured_terms(problem, None, rng)
+    if exact is not None:
+        return exact, source
+    scheme = local_forms(tensor, problem.flattening, rng)
     if scheme is not None and not is_large:
         beyond = rank_beyond(scheme, tensor.order, is_real=not allow_complex)
         if beyond > rank:
@@ -681,24 +706,57 @@ def _search_rank(
     exact = koszul_terms(problem, None, rng)
     if exact is not None:
         return exact, "the rank of the Koszul flattening"
-    # Noise fills the matrix: where a singular value is at rounding, what looks like noise may be small terms.
+    # Noise in the variables of the form fills its matrix: a value at rounding says that there is none.
     is_full = rank == len(values)
-    first = None if is_full else _few_starts(problem, rank, rng)
-    if problem.exact_rank is None and (first is None or not first.is_exact):
+    if is_full and problem.exact_rank is None:
         noisy = [(ranks.noise_floor_rank(values), TUNING.far, "above a floor of noise")]
-        if is_full and is_large:
+        if is_large:
             above_edge, norm = ranks.noise_edge_rank(values) or (None, 0.0)
             noisy.append((above_edge, TUNING.same_noise * norm / tensor.norm(), "above those of noise"))
         for number, largest, where in noisy:
             terms = best_terms(problem, number, rng) if number else None
             if terms and terms.residual <= largest and not terms.is_diverging:
                 return _as_noisy(terms, f"the singular values {where}")
-    if first is None:
-        if is_large:
-            # Random starts at a rank as high as that would take minutes, and say little.
-            rank, problem = min(rank, structured_limit(tensor)), replace(problem, n_starts=1)
-        first = _few_starts(problem, rank, rng)
+    if is_full and is_large:
+        # Random starts at a rank as high as that would take minutes, and say little.
+        rank, problem = min(rank, structured_limit(tensor)), replace(problem, n_starts=1)
+    first = _few_starts(problem, rank, rng)
     return (first, source) if first.is_exact else _raise_rank(problem, rank, first, source, rng)
+
+
+def summand_terms(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[Terms, str] | None:
+    """Return exact terms of a form that is a sum of forms in independent variables, or in fewer of them.
+
+    Its rank is at most the sum of the ranks, and equal to it if the summands have two variables at most
+    [carlini2015]; it is no less than the largest of them. None for other forms.
+    """
+    tensor = problem.tensor
+    summands = direct_summands(tensor, rng, is_real=problem.field == "real")
+    if summands[0][0].dim == tensor.dim:
+        return None
+    found = []
+    for summand, variables in summands:
+        flattening = ranks.HankelSVD(summand, problem.flattening.row_degree)
+        is_noisy = problem.exact_rank is None
+        own = replace(problem, tensor=summand, flattening=flattening, exact_rank=None if is_noisy else 0)
+        terms, source = _search_rank(
+            own, flattening.left.shape[1], "the numerical rank of the Hankel matrix", rng
+        )
+        found.append(replace(terms, vectors=terms.vectors @ variables))
+        if len(summands) == 1:
+            return rate(tensor, found[0], may_move=False), source
+        if not terms.is_exact:
+            return None
+    vectors, signs = (
+        np.concatenate([getattr(terms, part) for terms in found]) for part in ("vectors", "signs")
+    )
+    joined = converge(problem, rate(tensor, Terms(vectors, signs, "summands")))
+    lowest = [terms.rank_bounds[0] if terms.rank_bounds else terms.rank for terms in found]
+    is_additive = problem.field != "real" and all(summand.dim <= 2 for summand, _ in summands)
+    lower = max(sum(lowest) if is_additive else max(lowest), rank_bound(tensor), problem.exact_rank or 0)
+    is_known = is_additive and lower == joined.rank
+    joined = replace(joined, rank_bounds=None if is_known else (lower, joined.rank))
+    return (joined, "the ranks of summands that share no variable") if joined.is_exact else None
 
 
 def _few_starts(problem: DecompositionProblem, rank: int, rng: np.random.Generator) -> Terms:
@@ -755,9 +813,7 @@ def _raise_rank(
         if first.residual <= TUNING.far and not (first.converged or first.is_diverging):
             # Terms that grow without bound do so slowly: only a longer run tells them from noisy ones.
             first = converge(replace(problem, max_iter=TUNING.long_run * problem.max_iter), first)
-        # Noise in the variables of the form fills its Hankel matrix.
-        n_variables = ranks.HankelSVD(tensor, 1).left.shape[1]
-        is_full = rank >= n_monomials(n_variables, tensor.order // 2)
+        is_full = rank >= n_monomials(tensor.dim, tensor.order // 2)
         says_something = first.vectors.size <= TUNING.max_share * size and problem.exact_rank is None
         is_near = is_full and says_something and first.residual <= TUNING.far and not first.is_diverging
     generic = ranks.generic_rank(tensor.dim, tensor.order)
@@ -786,7 +842,8 @@ def _raise_rank(
             words = f"raised until exact, from the Hankel matrix's {rank}"
             if first is not None and is_near:
                 words = f"exact, where {rank} terms leave {first.residual:.1g}, and below the generic rank"
-            return replace(exact, rank_bounds=(number if is_next else lower, number)), words
+            most = number if is_rounding(exact, tensor.order, tensor.norm()) else upper
+            return replace(exact, rank_bounds=(number if is_next else lower, most)), words
     first = first or _few_starts(problem, rank, rng)
     first = replace(first, rank_bounds=(lower, upper), is_settled=is_near)
     if is_near:

@@ -57,7 +57,14 @@ def pencil_slices(image: Array, dim: int, row_degree: int) -> Array:
     return np.asarray(slices)
 
 
-def kernel_zeros(image: Array, dim: int, degree: int, rank: int, rng: np.random.Generator) -> Array:
+def kernel_zeros(
+    image: Array,
+    dim: int,
+    degree: int,
+    rank: int,
+    rng: np.random.Generator,
+    tol: float = TUNING.exact_residual,
+) -> Array:
     """Return the common zeros of some forms, where they are simple and finite in number.
 
     Forms that vanish at the points of a decomposition are the kernel of the Hankel matrix, for one into as
@@ -69,11 +76,13 @@ def kernel_zeros(image: Array, dim: int, degree: int, rank: int, rng: np.random.
     points : ndarray, shape (n_zeros, dim)
         Of unit norm.
     """
-    longer, degree = image_of_zeros(image, dim, degree, rank)
+    longer, degree = image_of_zeros(image, dim, degree, rank, tol)
     return pencil_points(longer, dim, degree, rng)
 
 
-def image_of_zeros(image: Array, dim: int, degree: int, rank: int) -> tuple[Array, int]:
+def image_of_zeros(
+    image: Array, dim: int, degree: int, rank: int, tol: float = TUNING.exact_residual
+) -> tuple[Array, int]:
     """Return what vanishes on all multiples of some forms, in a degree where that is as many as their zeros.
 
     Parameters
@@ -84,6 +93,8 @@ def image_of_zeros(image: Array, dim: int, degree: int, rank: int) -> tuple[Arra
     dim, degree : int
     rank : int
         The number of terms, which have at least this number of zeros.
+    tol : float
+        To which the basis is known.
 
     Returns
     -------
@@ -96,14 +107,14 @@ def image_of_zeros(image: Array, dim: int, degree: int, rank: int) -> tuple[Arra
         If the zeros are infinitely many, fewer than the rank, or too many to be found.
     """
     while rank <= image.shape[1] <= TUNING.max_zeros * rank:
-        longer, degree = prolongation(image, dim, degree), degree + 1
+        longer, degree = prolongation(image, dim, degree, tol), degree + 1
         if longer.shape[1] == image.shape[1]:
             return longer, degree
         image = longer
     raise np.linalg.LinAlgError("The forms do not have enough zeros.")
 
 
-def prolongation(image: Array, dim: int, degree: int) -> Array:
+def prolongation(image: Array, dim: int, degree: int, tol: float) -> Array:
     """Return an orthonormal basis of the forms of one degree more whose derivatives are in the span of some.
 
     They vanish, by apolarity, on the multiples of what vanishes on these forms. Powers of points whose powers
@@ -114,6 +125,7 @@ def prolongation(image: Array, dim: int, degree: int) -> Array:
     image : ndarray, shape (n_monomials(dim, degree), n)
         An orthonormal basis, in weighted coordinates.
     dim, degree : int
+    tol : float
 
     Returns
     -------
@@ -134,13 +146,13 @@ def prolongation(image: Array, dim: int, degree: int) -> Array:
     equations = np.zeros((dim, n_outside, n_longer), dtype=image.dtype)
     for j in range(dim):
         equations[j][:, places[:, j]] = weighted
-    return solutions(equations.reshape(-1, n_longer) / np.sqrt(multinomials(dim, degree + 1)))
+    return solutions(equations.reshape(-1, n_longer) / np.sqrt(multinomials(dim, degree + 1)), tol)
 
 
-def solutions(equations: Array) -> Array:
+def solutions(equations: Array, tol: float = TUNING.exact_residual) -> Array:
     """Return an orthonormal basis of the vectors that a matrix sends to zero, up to rounding, in columns."""
     _, values, right = np.linalg.svd(equations, full_matrices=equations.shape[1] > len(equations))
-    n_bound = int(np.count_nonzero(values > TUNING.exact_residual * values.max(initial=0.0)))
+    n_bound = int(np.count_nonzero(values > tol * values.max(initial=0.0)))
     return np.asarray(right[n_bound:].conj().T)
 
 
@@ -174,9 +186,8 @@ def real_starts(points: Array) -> Array:
 def fit_terms(tensor: SymmetricTensor, points: Array, method: str = "given") -> Terms:
     """Return the terms of some points with the best weights.
 
-    Solves T = sum_i w_i (xi_i . x)^d by least squares: on the coefficients for
-    small tensors, which is more accurate, through the inner products
-    g_ij^d for larger ones.
+    Solves T = sum_i w_i (xi_i . x)^d by least squares: through the inner products g_ij^d, or on the
+    coefficients of small tensors where these have a large condition number.
 
     Parameters
     ----------
@@ -190,14 +201,14 @@ def fit_terms(tensor: SymmetricTensor, points: Array, method: str = "given") -> 
     -------
     terms : Terms
     """
-    rank, n_coefficients = len(points), len(tensor.coefficients)
-    if n_coefficients * rank**2 <= TUNING.dense_work:
+    conjugate = points.conj()
+    gram, target = (conjugate @ points.T) ** tensor.order, tensor.contract_all(conjugate, 0)[:, 0]
+    weights, _, _, values = np.linalg.lstsq(gram, target, rcond=TUNING.rounding)
+    is_small = len(tensor.coefficients) * len(points) ** 2 <= TUNING.dense_work
+    if is_small and not values[-1] > TUNING.promising * values[0]:
         roots = np.sqrt(tensor.multinomials)
         powers = monomial_values(points, tensor.order) * roots
         weights = np.linalg.lstsq(powers.T, tensor.coefficients * roots, rcond=None)[0]
-    else:
-        gram = (points.conj() @ points.T) ** tensor.order
-        weights = np.linalg.lstsq(gram, tensor(points.conj()), rcond=1e-14)[0]
     return Terms(*absorb_weights(weights, points, tensor.order), method)
 
 
@@ -224,12 +235,21 @@ def joint_eigenvalues(matrices: Array, rng: np.random.Generator, *, max_sweeps: 
     numpy.linalg.LinAlgError
         If no combination of the matrices is invertible, or the eigenvectors are not a basis.
     """
-    first, second = np.tensordot(rng.standard_normal((2, len(matrices))), matrices, 1)
+    first, second, third = np.tensordot(rng.standard_normal((3, len(matrices))), matrices, 1)
     vectors = np.linalg.eig(np.linalg.solve(first, second))[1]
     basis = first @ vectors
-    if not np.linalg.cond(basis) < 1 / np.finfo(float).eps:
+    inverse = np.linalg.inv(basis)
+    if not np.linalg.norm(inverse) * np.linalg.norm(basis) < 1 / np.finfo(float).eps:
         raise np.linalg.LinAlgError("The pencil is singular.")
-    stack = np.linalg.solve(basis[None], np.concatenate([first[None], matrices]) @ vectors)
+    images, check = matrices @ vectors, inverse @ third @ vectors
+    # To first order the diagonals are the eigenvalues, and a third combination shows the second order.
+    diagonal = np.diag(check)
+    gaps = diagonal[:, None] - diagonal
+    np.fill_diagonal(gaps, np.inf)
+    gaps[gaps == 0] = np.finfo(float).tiny
+    if np.abs(np.sum(check * check.T / gaps, axis=1)).max() <= TUNING.rounding * np.abs(diagonal).max():
+        return np.asarray(np.einsum("ij,kji->ik", inverse, images))
+    stack = inverse @ np.concatenate([basis[None], images])
     off_diagonal = 1 - np.eye(matrices.shape[1])
     error = np.linalg.norm(off_diagonal * stack)
     # What the rounding of a product of three matrices leaves.

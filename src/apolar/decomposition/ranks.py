@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from apolar._core.arrays import Array, svd, unit_rows
+from apolar._core.arrays import Array, svd, svd_of_range, unit_rows
 from apolar._core.checks import check_integer, numeric_array, positive_number
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, n_monomials
@@ -66,11 +66,17 @@ class HankelSVD:
             left = left if basis is None else basis @ left
             values, right = np.abs(signed), left * np.where(signed < 0, -1.0, 1.0)
         else:
-            left, values, transposed = svd(core)
+            left, values, transposed = svd_of_range(core, numerical_rank)
             left, right = (left if basis is None else basis @ left), transposed.T
         k = numerical_rank(values)
         self.left, self.right = left[:, :k], right[:, :k]
         self.singular_values = np.pad(values, (0, min(matrix.shape) - len(values)))
+
+    @property
+    def tol(self) -> float:
+        """To which the vectors are known: where their values differ much, rounding moves the last ones."""
+        values = self.singular_values
+        return max(TUNING.exact_residual, TUNING.rounding * values[0] / values[self.left.shape[1] - 1])
 
 
 def range_basis(matrix: Array, n_vectors: int = 128, n_probes: int = 4) -> Array | None:

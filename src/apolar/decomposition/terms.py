@@ -5,7 +5,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import LinearOperator, cg
 
 from apolar._core.arrays import Array, unit_rows
 from apolar.decomposition.tuning import TUNING
@@ -243,23 +242,24 @@ class TangentGram:
         -------
         x : ndarray, shape (rank, dim)
         """
-        shape, shift = b.shape, damping * self.scales
+        shift = damping * self.scales[:, None]
         # Powers of vectors that coincide are singular: a small ridge is enough for a preconditioner.
-        ridge = shift + np.sqrt(np.finfo(float).eps) * self.scales
+        ridge = shift[:, 0] + np.sqrt(np.finfo(float).eps) * self.scales
         inverse = np.linalg.inv(self.first + np.diag(ridge))
-
-        def apply(flat: Array) -> Array:
-            x = flat.reshape(shape)
-            return (free * (self.product(x) + shift[:, None] * x)).ravel()
-
-        def precondition(flat: Array) -> Array:
-            return (free * (inverse @ flat.reshape(shape))).ravel()
-
-        operator, preconditioner = (
-            LinearOperator((b.size, b.size), matvec=matvec, dtype=b.dtype) for matvec in (apply, precondition)
-        )
-        x, _ = cg(operator, b.ravel(), rtol=rtol, maxiter=max_iter, M=preconditioner)
-        return np.asarray(x.reshape(shape))
+        x, left, direction, before = np.zeros_like(b), b, np.zeros_like(b), 1.0
+        target = rtol * np.linalg.norm(b)
+        for _ in range(max_iter):
+            if np.linalg.norm(left) <= target:
+                break
+            ahead = free * (inverse @ left)
+            slope = float(np.vdot(left, ahead).real)
+            direction = ahead + slope / before * direction
+            image = free * (self.product(direction) + shift * direction)
+            curvature = float(np.vdot(direction, image).real)
+            if not curvature > 0:  # rounding, or a vector of zeros
+                break
+            x, left, before = x + slope / curvature * direction, left - slope / curvature * image, slope
+        return x
 
 
 def condition_number(points: Array, order: int) -> float:
@@ -357,9 +357,9 @@ def cluster_error(
     units = unit_rows(points)
     cosines = np.abs(np.triu(units.conj() @ units.T, 1))
     pairs = cosines**order > TUNING.parallel_cosine
-    close = np.unique(np.argwhere(pairs))
-    if order < 3 or len(close) == 0:
+    if order < 3 or not pairs.any():
         return 0.0, 1.0, 0
+    close = np.unique(np.argwhere(pairs))
     condition = condition_number(units, order)
     if np.isinf(condition):
         closest = np.unravel_index(np.argmax(cosines), cosines.shape)
@@ -405,13 +405,14 @@ def is_diverging(terms: Terms, order: int, norm: float) -> bool:
     # Terms this large have more rounding than the residual of an exact decomposition: a smaller one is luck.
     if not largest * np.finfo(float).eps <= TUNING.exact_residual:
         return True
+    if residual <= TUNING.rounding:
+        return False
     units, weights = unit_rows(terms.vectors), terms.signs * sizes
     close = np.abs(units.conj() @ units.T) ** order > TUNING.parallel_cosine
     inner = ((units.conj() @ units.T) ** order).real
     # Of each term and those close to it: the square of the norm of their sum, and of the sum of their norms.
     squares = np.einsum("ij,ij->i", close @ (weights[:, None] * inner * weights), close)
-    is_cancelling = np.any(4 * squares < (close @ sizes) ** 2)
-    if residual <= TUNING.rounding or not is_cancelling:
+    if not np.any(4 * squares < (close @ sizes) ** 2):
         return False
     # Near a double point the residual falls like 1/s^2. To first order, terms there may be off by 0.7 times
     # their size, however near they come; exact terms have been polished, and are off by much less.

@@ -68,7 +68,7 @@ class Tuning:
     # Variables are put in other units if those that suit the coefficients differ by this power of two.
     unit_bits: int = 4
     # Coefficients for each variable that tell its unit.
-    enough_coefficients: int = 20
+    enough_coefficients: int = 10
     # Common zeros of a kernel, as a multiple of the rank, among which terms are searched for.
     max_zeros: int = 3
     # Unknowns up to which Newton's dense Hessian pays, and those of a factorised step.

@@ -321,15 +321,12 @@ def verdict(terms: Terms, order: int, norm: float) -> Status:
         return Status.RANK_NOT_SETTLED
     if terms.is_diverging:
         return Status.DIVERGING
-    if terms.residual <= TUNING.exact_residual:
+    if terms.residual <= TUNING.exact_residual and is_rounding(terms, order, norm):
         sizes = terms.sizes(order)
         # Any term will do where the smallest is no larger than what is not known about the tensor.
         is_lost = unknown_size(sizes, terms.residual, norm) >= TUNING.undetermined * sizes.min(initial=np.inf)
         error = cluster_error(sizes, terms.vectors, order, terms.residual, norm)[0]
-        if is_lost or error >= TUNING.undetermined:
-            return Status.ILL_CONDITIONED
-        if is_rounding(terms, order, norm):
-            return Status.EXACT
+        return Status.ILL_CONDITIONED if is_lost or error >= TUNING.undetermined else Status.EXACT
     return Status.APPROXIMATE if terms.converged else Status.NOT_CONVERGED
 
 

@@ -180,7 +180,7 @@ def of_powers(weights: Array, points: Array, order: int) -> Array:
     return coefficients
 
 
-def substitute(coefficients: Array, order: int, matrix: Array) -> Array:
+def substitute(coefficients: Array, matrix: Array, *, order: int) -> Array:
     """Return the coefficients of P(A y) for a matrix A of shape (dim, new_dim)."""
     dim, new_dim = matrix.shape
     # Rows: monomials in the new variables, done so far. Columns: monomials left in the old.

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -185,8 +185,8 @@ class SymmetricTensor(Printed, Form):
         Known are those of polynomials with rational numbers: strings, where
         0.1 is one tenth, dicts of integers and fractions, SymPy's rationals. A
         float counts if it is an integer; others were rounded before. Sums,
-        products and multiples by integers and fractions keep them; all else is
-        floating point.
+        products, multiples and changes of variables by integers and fractions
+        keep them; all else is floating point.
 
         Examples
         --------
@@ -337,12 +337,14 @@ class SymmetricTensor(Printed, Form):
         >>> T.change_variables([[0.5, 0.5], [0.5, -0.5]])
         SymmetricTensor(order=2, dim=2): x*y
         """
-        matrix = numeric_array(matrix, "matrix")
+        given, matrix = matrix, numeric_array(matrix, "matrix")
         if matrix.ndim != 2 or matrix.shape[0] != self.dim or matrix.shape[1] == 0:
             raise ValueError(f"matrix must have shape ({self.dim}, new_dim); got {matrix.shape}.")
-        return SymmetricTensor(
-            self.order, matrix.shape[1], compact.substitute(self.coefficients, self.order, matrix)
-        )
+        n_products = len(self.coefficients) * self.order * matrix.size
+        change = partial(compact.substitute, order=self.order)
+        exact = compact.in_fractions(change, self._exact, given, n_products=n_products)
+        values = change(self.coefficients, matrix) if exact is None else exact
+        return SymmetricTensor(self.order, matrix.shape[1], values)
 
     # --- norm and arithmetic --------------------------------------------------
 
@@ -351,6 +353,10 @@ class SymmetricTensor(Printed, Form):
 
         Infinite only if it is larger than any number.
         """
+        return self._norm
+
+    @cached_property
+    def _norm(self) -> float:
         exponent = binary_exponent(self.coefficients)
         sizes = np.abs(scaled_by_power(self.coefficients, -exponent))
         return float(scaled_by_power(np.sqrt(self.multinomials @ sizes**2), exponent))
