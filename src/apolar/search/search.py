@@ -485,7 +485,7 @@ class SampleSearch:
     def _is_behind(self, start: Fit) -> bool:
         """Return whether a candidate stays below the best mixture if each step gains as much as its last one.
 
-        Rows left out are taken to cost it nothing, and the best mixture a nat for each parameter.
+        This assumes that rows left out cost it nothing, and the best mixture a nat for each parameter.
         """
         highest = start.log_likelihood + SETTINGS.run_passes * start.gain + self.n_parameters
         return self.best is not None and highest < self.best.log_likelihood
