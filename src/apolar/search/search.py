@@ -294,6 +294,9 @@ class SampleSearch:
         of_pass = work_of_pass(drawn, n_components)
         of_runs = SETTINGS.search_runs * SETTINGS.run_passes * data.n_rows / self.n_drawn
         self.budget = self.n_passes_left = max(of_runs, SETTINGS.free_work / of_pass)
+        # The most passes of a run: where they take long, the budget is for moves to better optima.
+        is_free = affords_all_starts(drawn, n_components)
+        self.n_most = SETTINGS.sample_passes if is_free else SETTINGS.run_passes
         self.begun = time.perf_counter()
         self.sample = drawn.distinct()
         # Whether most of the short runs end as high as the best: there is one optimum, and it is found.
@@ -467,7 +470,7 @@ class SampleSearch:
             if len(optima) == most or not is_afforded or self._is_visited(start):
                 continue
             # One that cannot catch up makes a few steps, for the comparison of shapes.
-            n_most = SETTINGS.short_steps if self._is_behind(start) else SETTINGS.sample_passes
+            n_most = SETTINGS.short_steps if self._is_behind(start) else self.n_most
             optima.append(self._optimum(start, n_most))
         ranked = self._best_first(optima)
         if ranked and (self.best is None or not ranked[0].score < self.best.score):
