@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -487,7 +488,12 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
         A noise component counts as two, its weight and its volume, as in mclust.
         """
-        return FittedState.of(self).n_parameters
+        try:
+            return FittedState.of(self).n_parameters
+        except NotFittedError:
+            raise
+        except ValueError as error:  # of a property, for `hasattr`
+            raise AttributeError(str(error)) from error
 
     def _n_parameters(self) -> int:
         """Return `n_parameters_`, under the private name that users of scikit-learn's class rely on."""
@@ -909,7 +915,7 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         3 components combine into 2 clusters: 1+3, 2.
         <BLANKLINE>
         clusters  entropy    combined
-               3    5.42...
+               3    5.4...
                2        0    1 with 3  <-
                1        0  1+3 with 2
         """
