@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.settings import SETTINGS
 from apolar.em.whitening import Whitening
 from apolar.exceptions import ApolarWarning
 from apolar.mixture.families import Family
@@ -153,10 +152,15 @@ class Fit:
         return not _is_below(self.left_out, best.left_out, 1.0)
 
     def has_worse_shapes(self, other: Fit) -> bool:
-        """Return whether rows are far likelier under the shapes of another fit, whatever their tails."""
-        if self.elliptical is None or other.elliptical is None:
+        """Return whether rows are likelier under the shapes of another fit, where this one is not Gaussian.
+
+        Both by more than one standard error: what components of any form gain over Gaussian ones here, and
+        what such components gain in the other fit.
+        """
+        if self.elliptical is None or other.elliptical is None or self.left_out is None:
             return False
-        return _is_below(self.elliptical, other.elliptical, SETTINGS.chance_errors)
+        is_gaussian = not _is_below(self.left_out, self.elliptical, 1.0)
+        return not is_gaussian and _is_below(self.elliptical, other.elliptical, 1.0)
 
 
 def _is_below(rows: Array, others: Array, n_errors: float) -> bool:
