@@ -152,15 +152,13 @@ class Fit:
         return not _is_below(self.left_out, best.left_out, 1.0)
 
     def has_worse_shapes(self, other: Fit) -> bool:
-        """Return whether rows are likelier under the shapes of another fit, where this one is not Gaussian.
+        """Return whether rows are likelier under the shapes of another fit, by more than one standard error.
 
-        Both by more than one standard error: what components of any form gain over Gaussian ones here, and
-        what such components gain in the other fit.
+        If components of any form gain nothing over those of this fit, its shapes are right.
         """
-        if self.elliptical is None or other.elliptical is None or self.left_out is None:
+        if self.elliptical is None or other.elliptical is None or self.score >= self.elliptical.sum():
             return False
-        is_gaussian = not _is_below(self.left_out, self.elliptical, 1.0)
-        return not is_gaussian and _is_below(self.elliptical, other.elliptical, 1.0)
+        return _is_below(self.elliptical, other.elliptical, 1.0)
 
 
 def _is_below(rows: Array, others: Array, n_errors: float) -> bool:
