@@ -97,3 +97,15 @@ def test_small_variables_are_variables():
     assert form.dim == 3
     difference = form.change_variables(variables) - tensor
     assert difference.norm() < 1e-14 * tensor.norm()
+
+
+def test_summands_are_as_accurate_as_the_form():
+    # Eigenvalues of the centre come close for some draws, and powers of its projections are large.
+    form = SymmetricTensor.from_polynomial("x^6*y + z^4*w^3")
+    change = [[2, -2, -3, -1], [-1, 2, 0, -3], [-1, 1, 2, 2], [3, -2, 3, -3]]
+    tensor = form.change_variables(change)
+    for seed in range(20):
+        summands = direct_summands(tensor, np.random.default_rng(seed), is_real=True)
+        assert len(summands) == 2
+        first, second = (part.change_variables(variables) for part, variables in summands)
+        assert (first + second - tensor).norm() < 1e-12 * tensor.norm()

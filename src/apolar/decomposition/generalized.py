@@ -9,16 +9,16 @@ from operator import add
 from typing import Any
 
 import numpy as np
-from scipy.linalg import schur
+from scipy.linalg import qr, schur
 from scipy.sparse.csgraph import connected_components
 
 from apolar._core.arrays import Array, IndexArray, frozen, svd, unit_rows
 from apolar._core.checks import random_generator
 from apolar.decomposition.pencil import image_of_zeros, pencil_slices, rotate_to_real, solutions
-from apolar.decomposition.ranks import HankelSVD
+from apolar.decomposition.ranks import HankelSVD, coprime_points
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, as_tensor, n_monomials
-from apolar.tensor.monomials import dense_positions, multinomials
+from apolar.tensor.monomials import dense_positions, multinomials, product_positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,20 +338,21 @@ def direct_summands(
     Returns
     -------
     summands : list of (SymmetricTensor, ndarray)
-        Each in the variables of the rows of a matrix, shape (n_variables, dim); only the tensor itself, in
-        its own variables, where it is not a sum.
+        Each in the variables of the rows of a matrix, shape (n_variables, dim), whose columns include those
+        of the identity: summands with rational coefficients have rational variables. Only the tensor itself,
+        in its own variables, where it is not a sum.
     """
     basis = HankelSVD(tensor, 1).left  # all variables but those that are rounding
     form = tensor.change_variables(basis.conj())
     n = form.dim
-    whole = [(form, basis.T)]
+    whole = [_in_own_variables(form, basis.T)]
     second = HankelSVD(form, 2)
     if second.left.size * n**5 > TUNING.rank_work:
         return whole
     quadrics = (second.left / np.sqrt(multinomials(n, 2))[:, None])[dense_positions(n, 2)]
     products = np.einsum("ilk,jc->kijlc", quadrics, np.eye(n))
     differences = (products - products.swapaxes(1, 2))[:, *np.triu_indices(n, 1)]
-    centre = solutions(differences.reshape(-1, n * n))
+    centre, images = solutions(differences.reshape(-1, n * n)), _substitute_once(form)
     element = (centre @ rng.standard_normal(centre.shape[1])).reshape(n, n)
     values = np.linalg.eigvals(element)
     distances = np.abs(values[:, None] - values)
@@ -362,23 +363,92 @@ def direct_summands(
         bases = _invariant_bases(element, values, cluster_of)
         if bases is None or cluster_of.max() == 0:
             continue
-        if not tensor.is_complex:
-            bases = [_real_if_closed(columns) for columns in bases]
         joined = np.hstack(bases)
         # Rounding splits a multiple eigenvalue in several, whose spaces nearly coincide.
         if np.linalg.cond(joined) > 1 / TUNING.nearly_exact:
             continue
-        ends = np.cumsum([columns.shape[1] for columns in bases])
-        variables = np.split(np.linalg.inv(joined), ends[:-1])
-        summands = [form.change_variables(columns) for columns in bases]
-        parts = [one.change_variables(rows) for one, rows in zip(summands, variables, strict=True)]
+        inverses = np.split(np.linalg.inv(joined), np.cumsum([columns.shape[1] for columns in bases])[:-1])
+        parts, summands = [], []
+        for columns, inverse in zip(bases, inverses, strict=True):
+            projection = _nearest_projection(columns @ inverse, centre)
+            # T(E u, u, ...) for a projection E, with no powers of its entries.
+            part = SymmetricTensor(form.order, n, np.tensordot(images, projection, 2) / form.multinomials)
+            rows = svd(projection)[2][: len(inverse)]
+            summand = part.change_variables(rows.conj().T)
+            parts.append(summand.change_variables(rows))
+            summands.append(_in_own_variables(summand, rows @ basis.T))
         if (reduce(add, parts) - form).norm() <= TUNING.exact_residual * form.norm():
-            return [(one, rows @ basis.T) for one, rows in zip(summands, variables, strict=True)]
+            return summands
     return whole
 
 
-def _real_if_closed(columns: Array) -> Array:
-    """Return a real orthonormal basis of a complex space, where it has one."""
-    left, values, _ = svd(np.hstack([columns.real, columns.imag]))
-    size = columns.shape[1]
-    return left[:, :size] if np.all(values[size:] <= TUNING.nearly_exact) else columns
+def _nearest_projection(projection: Array, algebra: Array) -> Array:
+    """Return the projection in an algebra, of orthonormal columns, that a matrix has come near to."""
+    for _ in range(TUNING.last_steps):
+        near = (algebra @ (algebra.conj().T @ projection.ravel())).reshape(projection.shape)
+        projection = 3 * near @ near - 2 * near @ near @ near
+    is_real = np.isrealobj(algebra) and np.abs(projection.imag).max() <= TUNING.nearly_exact
+    return projection.real if is_real else projection
+
+
+def _substitute_once(tensor: SymmetricTensor) -> Array:
+    """Return the coefficients of T(X u, u, ...), as written, for each entry of X equal to one.
+
+    Returns
+    -------
+    images : ndarray, shape (n_monomials, dim, dim)
+    """
+    n, lower = tensor.dim, tensor.order - 1
+    products = product_positions(n, 1, lower)
+    images = np.zeros((len(tensor.coefficients), n, n), dtype=tensor.coefficients.dtype)
+    for j in range(n):
+        images[products[j], :, j] = (multinomials(n, lower) * tensor.coefficients[products]).T
+    return images
+
+
+def _in_own_variables(form: SymmetricTensor, variables: Array) -> tuple[SymmetricTensor, Array]:
+    """Return a form in other variables, in rows whose columns include those of the identity."""
+    own = qr(variables, mode="r", pivoting=True)[1][: len(variables)]
+    change = variables[:, own]
+    return form.change_variables(change), np.linalg.solve(change, variables)
+
+
+def points_of_monomial(tensor: SymmetricTensor, rng: np.random.Generator, *, is_real: bool) -> Array | None:
+    """Return the points of a least decomposition of a form that is a monomial in other variables.
+
+    Some scalings of its variables leave a monomial as it is. To first order they are the matrices X with
+    T(X u, u, ...) = 0 for all vectors u, and the variables are their eigenvectors.
+
+    Parameters
+    ----------
+    tensor : SymmetricTensor
+        Not zero.
+    rng : numpy.random.Generator
+    is_real : bool
+        Whether the points have to be real.
+
+    Returns
+    -------
+    points : ndarray, shape (rank, dim), or None
+        In variables with a largest coefficient of one, real for a real tensor.
+    """
+    n, order, coefficients = tensor.dim, tensor.order, tensor.coefficients
+    if len(coefficients) * n**4 > TUNING.rank_work:
+        return None
+    weights = np.sqrt(tensor.multinomials)
+    scalings = solutions(_substitute_once(tensor).reshape(-1, n * n) / weights[:, None])
+    if scalings.shape[1] == 0:
+        return None
+    element = (scalings @ rng.standard_normal(scalings.shape[1])).reshape(n, n)
+    columns = np.linalg.eig(element)[1]
+    if np.iscomplexobj(columns) and not tensor.is_complex:
+        return None
+    if np.linalg.cond(columns) > 1 / TUNING.nearly_exact:
+        return None
+    variables = np.linalg.inv(columns)
+    scales = variables[range(n), np.argmax(np.abs(variables), axis=1)]
+    form = tensor.change_variables(columns * scales)
+    is_seen = np.abs(form.coefficients) * weights > TUNING.nearly_exact * form.norm()
+    monomials = SymmetricTensor(order, n, np.where(is_seen, form.coefficients, 0.0))
+    points = coprime_points(monomials, allow_complex=not is_real)
+    return None if points is None else unit_rows(points @ (variables / scales[:, None]))

@@ -8,7 +8,7 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, scaled_by_power, unit_rows
 from apolar.decomposition import ranks
-from apolar.decomposition.generalized import direct_summands, local_forms, rank_beyond
+from apolar.decomposition.generalized import direct_summands, local_forms, points_of_monomial, rank_beyond
 from apolar.decomposition.least_squares import (
     Objective,
     TermsModel,
@@ -695,6 +695,9 @@ def _search_rank(
     found = summand_terms(problem, rng)
     if found is not None:
         return found
+    exact = exact_or_none(problem, "monomials", points_of_monomial(tensor, rng, is_real=not allow_complex))
+    if exact is not None:
+        return exact, "the ranks of monomials that share no variable"
     exact = structured_terms(problem, None, rng)
     if exact is not None:
         return exact, source

@@ -377,12 +377,11 @@ def coprime_points(tensor: SymmetricTensor, allow_complex: bool) -> Array | None
             return None
         # The zeros x, at y = 1, of a polynomial of degree n in the apolar ideal of the monomial, y being the
         # variable of the least exponent. In general the polynomial is x^n - y^n; where y^2 is in the ideal,
-        # any without x^(n-1) y: its zeros are real numbers that sum to zero.
+        # any without x^(n-1) y: its zeros are real numbers that sum to zero, and may be rational.
         coordinates: list[Array] = []
         for n in row[used[1:]] + 1:
-            angles = np.pi * np.arange(n) / n
-            real = np.cos(angles + np.pi / (2 * n)) * (np.sqrt(2) if n == 2 else 1.0)
-            coordinates.append(np.exp(2j * angles) if least > 1 else real)
+            roots_of_unity = np.exp(2j * np.pi * np.arange(n) / n)
+            coordinates.append(roots_of_unity if least > 1 else np.linspace(-1, 1, n))
         for values in itertools.product(*coordinates):
             point = np.zeros(tensor.dim, dtype=np.result_type(float, *values))
             point[used[0]] = 1

@@ -83,10 +83,11 @@ def test_random_rational_points_are_found_exactly(dim, order, rank):
     [
         ("2*x^3 + 12*x*y^2", {2}),  # (x + sqrt(2) y)^3 + (x - sqrt(2) y)^3
         ("x^3 - 3*x*y^2", {2}),  # i
-        ("x*y^2", {2}),
+        ("x*y^2", set()),
         ("x^2*y^2", {2}),  # third roots of unity
+        ("x^4*y^2", {4}),  # fifth ones
         ("x^2*y + y^2*z + z^2*x", {2}),
-        ("x^5*y", {2, 4}),
+        ("x^5*y", set()),
         ("x^3 + x^2*y + y^3", {2}),
         ("x^5 + x^4*y + x^2*y^3 + y^5", {3}),  # a binary quintic: three conjugate points
         ("x^7 + x^5*y^2 + 7*x^4*y^3 - 2*x^2*y^5 + y^7", {4}),
@@ -130,6 +131,25 @@ def test_formulas_with_roots_of_polynomials():
     x, y = sympy.symbols("x y")
     value = complex(expression.subs({x: 2, y: -3}).evalf(20))
     assert value == pytest.approx(32 - 48 - 4 * 27 - 243, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("form", "rank", "is_rational"), [
+    ("x^2*y + z^3", 4, True), ("x*y^2 + z*w^2", 6, True), ("x^4*y + z^4*w", 10, True),
+    ("x*y*z + w^3", 5, True), ("x^3*y^2 + z^5", 5, False),
+])  # fmt: skip
+def test_monomials_in_other_integer_variables_have_simple_terms(form, rank, is_rational, seed):
+    tensor = SymmetricTensor.from_polynomial(form)
+    one = np.eye(tensor.dim, dtype=int)
+    entries = np.random.default_rng(seed).integers(-1, 2, one.shape)
+    # A product of triangular matrices has an inverse.
+    turned = tensor.change_variables((one + np.tril(entries, -1)) @ (one + np.triu(entries, 1)))
+    waring = apolar.decompose(turned, random_state=seed)
+    exact = waring.rationalize()
+    assert exact.proved
+    assert (exact.rank, waring.status) == (rank, apolar.Status.EXACT)
+    assert is_rational == (not exact.fields)
+    assert exact.to_tensor().exact_coefficients == turned.exact_coefficients
 
 
 def test_large_and_small_coefficients_are_kept():
