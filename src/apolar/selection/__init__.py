@@ -225,8 +225,9 @@ def _simplest_near(
             break
         gaps = of_best - densities(row)
         gap = (row.loo - best.loo) / 2
-        mean = gap / best.n_samples
-        if gap <= np.sqrt(np.sum((weights * (gaps - mean)) ** 2)):
+        with np.errstate(over="ignore"):
+            error = np.sqrt(np.sum((weights * (gaps - gap / best.n_samples)) ** 2))
+        if gap <= error < np.inf:
             return row
     return best
 
