@@ -256,17 +256,17 @@ static PyObject *stats(PyObject *Py_UNUSED(module), PyObject *arguments) {
 }
 
 PyDoc_STRVAR(rows_doc,
-             "rows(values, weights, centre, scale, matrix, natural, kind, is_linear, tails, part_rows, counter, "
+             "rows(values, weights, centre, scale, matrix, natural, kind, tails, part_rows, counter, "
              "logits, responsibilities, labels, density, sums)\n--\n\n"
              "Write what is asked for of each row, and the sums of parts of rows; None for what is not asked for.");
 
 static PyObject *row_results(PyObject *Py_UNUSED(module), PyObject *arguments) {
   RowArguments given;
   PyObject *natural, *tails, *counter, *outputs[5];
-  int kind, is_linear, status;
+  int kind, status;
   long long part_rows;
-  if (!PyArg_ParseTuple(arguments, "OOOOOOiiOLOOOOOO", &given.values, &given.weights, &given.centre, &given.scale,
-                        &given.matrix, &natural, &kind, &is_linear, &tails, &part_rows, &counter, &outputs[0],
+  if (!PyArg_ParseTuple(arguments, "OOOOOOiOLOOOOOO", &given.values, &given.weights, &given.centre, &given.scale,
+                        &given.matrix, &natural, &kind, &tails, &part_rows, &counter, &outputs[0],
                         &outputs[1], &outputs[2], &outputs[3], &outputs[4]) ||
       !is_kind(kind))
     return NULL;
@@ -275,7 +275,7 @@ static PyObject *row_results(PyObject *Py_UNUSED(module), PyObject *arguments) {
   Mixtures mixtures;
   Parts parts;
   if (rows_of(&buffers, &given, &rows) || parts_of(&buffers, counter, part_rows, &rows, &parts) ||
-      mixtures_of(&buffers, natural, &rows, kind, is_linear, 1, &mixtures) || tails_of(&buffers, tails, &mixtures))
+      mixtures_of(&buffers, natural, &rows, kind, 0, 1, &mixtures) || tails_of(&buffers, tails, &mixtures))
     return failed(&buffers);
   static const char *const names[] = {"logits", "responsibilities", "labels", "density", "sums"};
   static const int n_dims[] = {2, 2, 1, 1, 2};

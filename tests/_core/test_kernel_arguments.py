@@ -29,11 +29,11 @@ def arguments(name):
     }
     tails = rng.uniform(1, 5, (N_COMPONENTS, 4))
     if name in ("e_step", "rows"):
-        given |= {"natural": rng.standard_normal((N_COMPONENTS, N_STATS)), "kind": DIAGONAL, "is_linear": 0}
+        given |= {"natural": rng.standard_normal((N_COMPONENTS, N_STATS)), "kind": DIAGONAL}
     if name == "stats":
         given |= {"responsibilities": np.ones((N_COMPONENTS, N_ROWS)), "kind": DIAGONAL}
     if name == "e_step":
-        given |= {"is_hard": 0, "n_mixtures": 1, "tails": tails}
+        given |= {"is_linear": 0, "is_hard": 0, "n_mixtures": 1, "tails": tails}
     if name == "rows":
         given |= {"tails": tails}
     given |= {"part_rows": PART_ROWS, "counter": np.zeros(1, np.int64)}

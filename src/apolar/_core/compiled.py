@@ -229,7 +229,7 @@ def row_answers(
     }
     dtype = np.int64 if what == "labels" else np.float64
     of_rows = tuple(np.empty(shape, dtype) if name == what else None for name, shape in shapes.items())
-    of_mixture = (np.ascontiguousarray(natural), kind, False, tails)
+    of_mixture = (np.ascontiguousarray(natural), kind, tails)
     (sums,) = _sums_of_parts(
         "rows", (values, weights, *row_map, *of_mixture), [(3,)], n_threads, of_rows, natural.size
     )

@@ -196,7 +196,7 @@ class Settings:
     search_strength: float = 0.4
     # One row of this fraction of the variance of all rows, where rows do not vary at all.
     prior_floor: float = 1e-6
-    # Next to few factors: rows of the noise of all components in that of each (benchmarks/factors).
+    # Next to few factors: rows of the noise of all components in that of each. One row says the least.
     noise_rows: float = 1.0
     # The least information of a row about an angle: that of axes of about the same variance is near zero.
     min_angle_information: float = 0.1

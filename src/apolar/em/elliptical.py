@@ -25,8 +25,9 @@ from apolar.mixture.parameters import WhitenedParameters
 __all__ = ["elliptical_gains"]
 
 # The sizes: logarithms of factors of the covariances, from the first to the last, or further if rows are; the
-# largest step between two, and that in deviations of the logarithm of a Gaussian squared distance. The
-# ellipsoids are as far as this from the one with the same covariance, and their number.
+# largest step between two, and that in deviations of the logarithm of a Gaussian squared distance. Ellipsoids
+# are larger and smaller than the one with the same covariance by up to the latter, and there are this many
+# (benchmarks/suite).
 FIRST_SIZE, LAST_SIZE, SIZE_STEP, DEVIATIONS_STEP, N_ELLIPSOIDS = -4.0, 8.0, 0.7, 2.0, 21
 # Steps of EM for the shares, and distances at which the density of a component is computed.
 N_STEPS, N_DISTANCES = 30, 400

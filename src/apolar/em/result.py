@@ -15,7 +15,7 @@ from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, canonical_order
 from apolar.mixture.prior import Prior, Strengths
 
-__all__ = ["Fit", "FitStatus", "SearchCost", "in_canonical_order"]
+__all__ = ["Fit", "FitStatus", "SearchCost", "in_canonical_order", "is_below"]
 
 
 class FitStatus(enum.Enum):
@@ -149,7 +149,7 @@ class Fit:
         """Return whether rows left out do not tell the fit from a better one, by one standard error."""
         if self.left_out is None or best.left_out is None:
             return self is best
-        return not _is_below(self.left_out, best.left_out, 1.0)
+        return not is_below(self.left_out, best.left_out)
 
     def has_worse_shapes(self, other: Fit) -> bool:
         """Return whether rows are likelier under the shapes of another fit, by more than one standard error.
@@ -158,13 +158,15 @@ class Fit:
         """
         if self.elliptical is None or other.elliptical is None or self.score >= self.elliptical.sum():
             return False
-        return _is_below(self.elliptical, other.elliptical, 1.0)
+        return is_below(self.elliptical, other.elliptical)
 
 
-def _is_below(rows: Array, others: Array, n_errors: float) -> bool:
-    """Return whether a sum over rows is below another one, by more than this many standard errors."""
+def is_below(rows: Array, others: Array) -> bool:
+    """Return whether a sum over rows is below another one, by more than one standard error."""
     gaps = others - rows
-    return float(gaps.sum()) > n_errors * float(np.sqrt(len(gaps)) * gaps.std())
+    with np.errstate(over="ignore"):
+        error = np.sqrt(len(gaps)) * gaps.std()
+    return bool(gaps.sum() > error)
 
 
 def in_canonical_order(result: Fit, family: Family, whitening: Whitening) -> Fit:

@@ -24,7 +24,7 @@ from apolar._core.settings import SETTINGS
 from apolar.em.elliptical import elliptical_gains
 from apolar.em.left_out import left_out
 from apolar.em.problem import Problem
-from apolar.em.result import Fit, FitStatus
+from apolar.em.result import Fit, FitStatus, is_below
 from apolar.estimator.fitted import FittedState
 from apolar.exceptions import (
     ApolarWarning,
@@ -342,11 +342,10 @@ def _disagreement(
 
     own = _row_scores(sample, prior, fit)
     for rival in rivals:
-        gaps = own - _row_scores(sample, prior, rival)
-        gap = float(gaps.sum())
-        # Within one standard error over the rows.
-        if not gap <= np.sqrt(len(gaps)) * float(gaps.std()):
+        of_rival = _row_scores(sample, prior, rival)
+        if is_below(of_rival, own):
             continue
+        gap = float((own - of_rival).sum())
         index = adjusted_rand_index(labels(fit.parameters), labels(rival.parameters))
         if index < SETTINGS.different:
             what = "log-likelihood" + (" of rows left out" if isinstance(prior, AdaptivePrior) else "")

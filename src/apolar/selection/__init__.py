@@ -15,7 +15,7 @@ from apolar._core.checks import CovarianceType, Criterion, check_integer, one_of
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
 from apolar.data import ArrayRows, Rows
-from apolar.em.result import FitStatus, in_canonical_order
+from apolar.em.result import FitStatus, in_canonical_order, is_below
 from apolar.em.whitening import column_units, find_far_rows, is_host_array
 from apolar.estimator import GaussianMixture, StudentMixture
 from apolar.estimator.fit import check_memory
@@ -213,23 +213,17 @@ def _simplest_near(
 
     That is within one standard error of the sum of the differences of the rows.
     """
-    weights = 1.0 if sample_weight is None else np.sqrt(np.asarray(sample_weight, dtype=float))
+    weights = 1.0 if sample_weight is None else np.asarray(sample_weight, dtype=float)
 
     def densities(row: Row) -> Array:
-        return np.asarray(models[row.key].loo_samples(X, sample_weight))
+        return np.asarray(models[row.key].loo_samples(X, sample_weight)) * weights
 
-    best = ranked[0]
-    of_best = densities(best)
-    for row in sorted(ranked, key=lambda row: row.n_parameters):
-        if row.n_parameters >= best.n_parameters:
-            break
-        gaps = of_best - densities(row)
-        gap = (row.loo - best.loo) / 2
-        with np.errstate(over="ignore"):
-            error = np.sqrt(np.sum((weights * (gaps - gap / best.n_samples)) ** 2))
-        if gap <= error < np.inf:
+    of_best = densities(ranked[0])
+    simpler = [row for row in ranked if row.n_parameters < ranked[0].n_parameters]
+    for row in sorted(simpler, key=lambda row: row.n_parameters):
+        if not is_below(densities(row), of_best):
             return row
-    return best
+    return ranked[0]
 
 
 def default_kinds(n_features: int, n_rows: int) -> tuple[str, ...]:
