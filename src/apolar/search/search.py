@@ -498,10 +498,8 @@ class SampleSearch:
         strengths, sample = best.strengths, self.sample
         prior = self.prior.of_strengths(strengths)
         completed = sample.imputed(best.parameters)
-        stats, larger = (
-            untied_stats(sample, best.parameters),
-            extensions(completed, best.parameters, prior, self.rng),
-        )
+        stats = untied_stats(sample, best.parameters)
+        larger = extensions(completed, best.parameters, prior)
         costs, pairs = merging_costs(completed, best.parameters)
         # What EM makes of a proposal may be more than it promises, which is tried where that takes no time.
         is_promising = len(larger) and len(costs) and larger[0].gain > costs[0]
