@@ -7,6 +7,8 @@ import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -76,12 +78,6 @@ def source_kind(X: Any) -> SourceKind:
         "X must be an array, a sparse matrix, a dataframe, or an iterable of chunks of rows; "
         f"got {type(X).__name__}."
     )
-
-
-def _open_dask(X: Any) -> Rows:
-    from apolar.data.dask import from_dask
-
-    return from_dask(X)
 
 
 def _open_in_memory(X: Any) -> Rows:
@@ -191,8 +187,8 @@ class DatasetRows(Rows):
         if not self.names:
             raise ValueError("The data set has no columns.")
         self.n_features = len(self.names)
-        is_file = hasattr(dataset, "metadata")
-        self._n_rows = int(dataset.metadata.num_rows if is_file else dataset.count_rows())
+        metadata = getattr(dataset, "metadata", None)
+        self._n_rows = int(dataset.count_rows() if metadata is None else metadata.num_rows)
 
     @property
     def n_rows(self) -> int:
@@ -219,11 +215,11 @@ def is_dataset(X: Any) -> bool:
 # --- arrays that are mapped from a file ----------------------------------------------
 
 
-def _is_mapped(X: Any) -> bool:
-    """Return whether X is a memory map, or a view of one."""
+def _mapping_of(X: Any) -> Any:
+    """Return the memory map that X is, or is a view of; something else if there is none."""
     while isinstance(X, np.ndarray) and not isinstance(X, np.memmap):
         X = X.base
-    return isinstance(X, np.memmap)
+    return X
 
 
 class MappedFileRows(ArrayRows):
@@ -242,9 +238,7 @@ class MappedFileRows(ArrayRows):
 
     def __init__(self, array: Array) -> None:
         super().__init__(array)
-        mapping: Any = array
-        while not isinstance(mapping, np.memmap):
-            mapping = mapping.base
+        mapping = _mapping_of(array)
         file = getattr(mapping, "_mmap", None)
         # Pages of a private map (mode "c") are not released: what was written to them would be lost.
         can_release = hasattr(file, "madvise") and getattr(mapping, "mode", "c") != "c"
@@ -301,9 +295,9 @@ class ChunkRows(Rows):
         first_chunk = next(self._iterator, None)
         if first_chunk is None:
             raise ValueError("X has no data: it is an iterable without chunks.")
-        # Chunks that were taken from the iterator before its rows are read for good.
+        # Of an iterator, the chunks up to the first block of rows: `first` reads it before all rows are read.
         self._buffered = [first_chunk]
-        self._is_past_first_block = False
+        self._is_buffering = not self.rereadable
         # Known when all rows have been read once.
         self._n_rows: int | None = None
         self._first = _open_chunk(first_chunk)
@@ -315,14 +309,17 @@ class ChunkRows(Rows):
         # The elements of a list do not change; other iterables may reuse the memory of a chunk for the next.
         copies = not isinstance(self._chunks, list | tuple)
         n_rows = 0
-        for index, chunk in enumerate(self._chunks if self.rereadable else self._remaining()):
+        chunks = self._chunks if self.rereadable else chain(tuple(self._buffered), self._iterator)
+        for index, chunk in enumerate(chunks):
+            if self._is_buffering and index >= len(self._buffered):
+                self._buffered.append(chunk)
             rows = _open_chunk(chunk, n_rows)
             self._check_chunk(index, rows)
             for values, weights in rows.read(size):
                 n_rows += values.shape[0]
                 self._check_length(n_rows, is_least=True)
                 yield (_copy(values), _copy(weights)) if copies else (values, weights)
-                self._is_past_first_block = True
+                self._is_buffering = False
         self._check_length(n_rows)
         self._n_rows = n_rows
 
@@ -341,25 +338,14 @@ class ChunkRows(Rows):
         """Raise ValueError: the number of rows is not known."""
         raise ValueError("With chunks, give the weights with them: an iterable of pairs (X, sample_weight).")
 
-    def _remaining(self) -> Iterator[Any]:
-        """Yield the chunks of an iterable that can be read only once.
-
-        Chunks up to the first block of rows are buffered: `first` reads that block before all rows are read.
-        """
-        yield from tuple(self._buffered)
-        for chunk in self._iterator:
-            if not self._is_past_first_block:
-                self._buffered.append(chunk)
-            yield chunk
-
     def _check_chunk(self, index: int, rows: Rows) -> None:
         """Raise an error for a chunk whose kind or columns differ from those of the first."""
         first = self._first
         check_same_columns(rows, first.n_features, first.names, f"Chunk {index}")
         if (rows.weights is None) != (first.weights is None):
             raise ValueError("Some chunks have weights and others have none: give all of them weights.")
-        is_on_device = rows.device_template is not None
-        if is_on_device != (first.device_template is not None) or rows.is_sparse != first.is_sparse:
+        of_chunk, of_first = ((each.device_template is None, each.is_sparse) for each in (rows, first))
+        if of_chunk != of_first:
             raise TypeError(f"Chunk {index} differs in type from the first: give all chunks the same type.")
 
 
@@ -394,10 +380,12 @@ def check_same_columns(rows: Rows, n_features: int, names: tuple[str, ...] | Non
 
 
 SOURCES: dict[str, SourceKind] = {
-    "mapped file": SourceKind(_is_mapped, lambda X: MappedFileRows(require_numbers(X))),
+    "mapped file": SourceKind(
+        lambda X: isinstance(_mapping_of(X), np.memmap), lambda X: MappedFileRows(require_numbers(X))
+    ),
     "array": SourceKind(lambda X: isinstance(X, np.ndarray), _open_in_memory, fits_scikit_learn=True),
     "rows": SourceKind(lambda X: isinstance(X, Rows), lambda X: X),
-    "dask": SourceKind(is_dask, _open_dask),
+    "dask": SourceKind(is_dask, lambda X: import_module("apolar.data.dask").from_dask(X)),
     "device array": SourceKind(is_device_array, lambda X: ArrayRows(require_numbers(detach(X)))),
     "data set": SourceKind(is_dataset, DatasetRows),
     "in memory": SourceKind(_is_in_memory, _open_in_memory, fits_scikit_learn=True),
