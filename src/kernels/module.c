@@ -166,18 +166,41 @@ static int is_kind(int kind) {
   return 0;
 }
 
+/* The responsibilities of rows, or None: all rows are of one component. */
+static int responsibilities_of(Buffers *buffers, PyObject *responsibilities, const Rows *rows, int kind,
+                               Mixtures *mixtures) {
+  int64_t n_stats = n_stats_of(kind, rows->n_outputs);
+  if (!is_small(n_stats, "n_stats")) return -1;
+  *mixtures = (Mixtures){.kind = kind, .source = ALL, .n_mixtures = 1, .n_components = 1, .n_stats = (int)n_stats};
+  if (responsibilities == Py_None) return 0;
+  Py_buffer *view = buffer_of(buffers, responsibilities, "responsibilities", 2, "d", READ);
+  if (!view || !is_small(view->shape[0], "the number of components")) return -1;
+  if (view->shape[1] != rows->n_rows || view->strides[0] % 8 || view->strides[1] % 8) {
+    PyErr_SetString(PyExc_ValueError, "responsibilities must have a column per row.");
+    return -1;
+  }
+  mixtures->source = GIVEN;
+  mixtures->n_components = (int)view->shape[0];
+  mixtures->responsibilities = view->buf;
+  mixtures->component_stride = view->strides[0] / 8;
+  mixtures->responsibility_stride = view->strides[1] / 8;
+  return 0;
+}
+
 PyDoc_STRVAR(e_step_doc,
-             "e_step(values, weights, centre, scale, matrix, natural, kind, is_linear, is_hard, n_mixtures, tails, "
+             "e_step(values, weights, centre, scale, matrix, given, kind, source, is_linear, n_mixtures, tails, "
              "part_rows, counter, stats, log_likelihood, tail_sums)\n--\n\n"
-             "Add sufficient statistics and log-likelihoods of parts of rows; tails are None if they are Gaussian.");
+             "Add sufficient statistics and log-likelihoods of parts of rows. What is given are natural parameters, for "
+             "responsibilities (source 0) or labels (1); or responsibilities, or None for one component (2): there are "
+             "then no log-likelihoods. Tails are None if components are Gaussian.");
 
 static PyObject *e_step(PyObject *Py_UNUSED(module), PyObject *arguments) {
   RowArguments given;
-  PyObject *natural, *tails, *counter, *stats, *likelihood, *tail_sums = Py_None;
-  int kind, is_linear, is_hard, n_mixtures, status;
+  PyObject *of_rows, *tails, *counter, *stats, *likelihood = Py_None, *tail_sums = Py_None;
+  int kind, source, is_linear, n_mixtures, status;
   long long part_rows;
-  if (!PyArg_ParseTuple(arguments, "OOOOOOiiiiOLOOO|O", &given.values, &given.weights, &given.centre, &given.scale,
-                        &given.matrix, &natural, &kind, &is_linear, &is_hard, &n_mixtures, &tails, &part_rows,
+  if (!PyArg_ParseTuple(arguments, "OOOOOOiiiiOLOO|OO", &given.values, &given.weights, &given.centre, &given.scale,
+                        &given.matrix, &of_rows, &kind, &source, &is_linear, &n_mixtures, &tails, &part_rows,
                         &counter, &stats, &likelihood, &tail_sums) ||
       !is_kind(kind))
     return NULL;
@@ -186,19 +209,22 @@ static PyObject *e_step(PyObject *Py_UNUSED(module), PyObject *arguments) {
   Mixtures mixtures;
   Parts parts;
   if (rows_of(&buffers, &given, &rows) || parts_of(&buffers, counter, part_rows, &rows, &parts) ||
-      mixtures_of(&buffers, natural, &rows, kind, is_linear, n_mixtures, &mixtures) ||
+      (source == GIVEN ? responsibilities_of(&buffers, of_rows, &rows, kind, &mixtures)
+                       : mixtures_of(&buffers, of_rows, &rows, kind, is_linear, n_mixtures, &mixtures)) ||
       tails_of(&buffers, tails, &mixtures))
     return failed(&buffers);
-  mixtures.source = is_hard ? HARD : SOFT;
-  if (is_hard && n_mixtures > 1) {
-    PyErr_SetString(PyExc_ValueError, "Rows are assigned under one mixture at a time.");
+  if (source != GIVEN) mixtures.source = source == HARD ? HARD : SOFT;
+  if (source != SOFT && (mixtures.n_mixtures > 1 || mixtures.tails)) {
+    PyErr_SetString(PyExc_ValueError, "Rows are assigned under one mixture at a time, of Gaussian components.");
     return failed(&buffers);
   }
   int64_t n = (int64_t)mixtures.n_mixtures * mixtures.n_components;
-  Py_buffer *out = buffer_of(&buffers, stats, "stats", 3, "d", WRITE);
+  Py_buffer *out = buffer_of(&buffers, stats, "stats", 3, "d", WRITE), *sums = NULL;
   if (!out || !has_length(out, "stats", parts.n_parts * n * mixtures.n_stats)) return failed(&buffers);
-  Py_buffer *sums = buffer_of(&buffers, likelihood, "log_likelihood", 2, "d", WRITE);
-  if (!sums || !has_length(sums, "log_likelihood", parts.n_parts * n_mixtures)) return failed(&buffers);
+  if (source != GIVEN) {
+    sums = buffer_of(&buffers, likelihood, "log_likelihood", 2, "d", WRITE);
+    if (!sums || !has_length(sums, "log_likelihood", parts.n_parts * mixtures.n_mixtures)) return failed(&buffers);
+  }
   if (mixtures.tails) {
     Py_buffer *of_tails = buffer_of(&buffers, tail_sums, "tail_sums", 3, "d", WRITE);
     if (!of_tails || !has_length(of_tails, "tail_sums", parts.n_parts * 2 * n)) return failed(&buffers);
@@ -206,51 +232,7 @@ static PyObject *e_step(PyObject *Py_UNUSED(module), PyObject *arguments) {
   }
   if (!parts.n_parts) return finished(&buffers, 0);
   Py_BEGIN_ALLOW_THREADS;
-  status = kernels->e_step(&rows, &mixtures, &parts, out->buf, sums->buf);
-  Py_END_ALLOW_THREADS;
-  return finished(&buffers, status);
-}
-
-PyDoc_STRVAR(stats_doc,
-             "stats(values, weights, centre, scale, matrix, responsibilities, kind, part_rows, counter, stats)\n--\n\n"
-             "Add the statistics of parts of rows under given responsibilities, or of all rows if these are None.");
-
-static PyObject *stats(PyObject *Py_UNUSED(module), PyObject *arguments) {
-  RowArguments given;
-  PyObject *responsibilities, *counter, *stats;
-  int kind, status;
-  long long part_rows;
-  if (!PyArg_ParseTuple(arguments, "OOOOOOiLOO", &given.values, &given.weights, &given.centre, &given.scale,
-                        &given.matrix, &responsibilities, &kind, &part_rows, &counter, &stats) ||
-      !is_kind(kind))
-    return NULL;
-  Buffers buffers = {.n = 0};
-  Rows rows;
-  Mixtures mixtures = {.kind = kind, .source = ALL, .n_mixtures = 1, .n_components = 1};
-  Parts parts;
-  if (rows_of(&buffers, &given, &rows) || parts_of(&buffers, counter, part_rows, &rows, &parts))
-    return failed(&buffers);
-  int64_t n_stats = n_stats_of(kind, rows.n_outputs);
-  if (!is_small(n_stats, "n_stats")) return failed(&buffers);
-  mixtures.n_stats = (int)n_stats;
-  if (responsibilities != Py_None) {
-    Py_buffer *view = buffer_of(&buffers, responsibilities, "responsibilities", 2, "d", READ);
-    if (!view || !is_small(view->shape[0], "the number of components")) return failed(&buffers);
-    if (view->shape[1] != rows.n_rows || view->strides[0] % 8 || view->strides[1] % 8) {
-      PyErr_SetString(PyExc_ValueError, "responsibilities must have a column per row.");
-      return failed(&buffers);
-    }
-    mixtures.source = GIVEN;
-    mixtures.n_components = (int)view->shape[0];
-    mixtures.responsibilities = view->buf;
-    mixtures.component_stride = view->strides[0] / 8;
-    mixtures.responsibility_stride = view->strides[1] / 8;
-  }
-  Py_buffer *out = buffer_of(&buffers, stats, "stats", 3, "d", WRITE);
-  if (!out || !has_length(out, "stats", parts.n_parts * mixtures.n_components * n_stats)) return failed(&buffers);
-  if (!parts.n_parts) return finished(&buffers, 0);
-  Py_BEGIN_ALLOW_THREADS;
-  status = kernels->e_step(&rows, &mixtures, &parts, out->buf, NULL);
+  status = kernels->e_step(&rows, &mixtures, &parts, out->buf, sums ? sums->buf : NULL);
   Py_END_ALLOW_THREADS;
   return finished(&buffers, status);
 }
@@ -366,10 +348,10 @@ static PyObject *use(PyObject *Py_UNUSED(module), PyObject *arguments) {
 }
 
 static PyMethodDef methods[] = {
-    {"e_step", e_step, METH_VARARGS, e_step_doc},    {"stats", stats, METH_VARARGS, stats_doc},
-    {"rows", row_results, METH_VARARGS, rows_doc},   {"third", third, METH_VARARGS, third_doc},
-    {"targets", targets, METH_NOARGS, targets_doc},  {"target", target, METH_NOARGS, target_doc},
-    {"use", use, METH_VARARGS, use_doc},             {NULL, NULL, 0, NULL},
+    {"e_step", e_step, METH_VARARGS, e_step_doc},   {"rows", row_results, METH_VARARGS, rows_doc},
+    {"third", third, METH_VARARGS, third_doc},      {"targets", targets, METH_NOARGS, targets_doc},
+    {"target", target, METH_NOARGS, target_doc},    {"use", use, METH_VARARGS, use_doc},
+    {NULL, NULL, 0, NULL},
 };
 
 #define METHOD(name) {#name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, NULL},

@@ -126,15 +126,9 @@ def added_gains(
     -------
     gains, weights : ndarray, shape (n_candidates,)
     """
-    row_stats, all_weights = _row_stats(data, compared), data.row_weights()
-    weights = None if all_weights is None else all_weights[compared]
-    total_weight = float(len(density) if weights is None else weights.sum())
-    if row_stats is not None:
-        n_more = row_stats.shape[1] - len(density)
-        padded = NO_WEIGHTS if weights is None else np.pad(weights, (0, n_more))
-        numbers = total_weight, SETTINGS.first_weight, n_steps
-        return compiled.component_gains((row_stats, padded), natural, np.pad(density, (0, n_more)), *numbers)
-    weights = (np.ones(len(density)) if weights is None else weights) / total_weight
+    all_weights = data.row_weights()
+    weights = np.ones(len(density)) if all_weights is None else all_weights[compared]
+    weights = weights / weights.sum()
     # The density of each component relative to that of the mixture, less one.
     ratio = data.row_logits(natural, compared)
     ratio -= density
