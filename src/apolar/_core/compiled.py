@@ -159,8 +159,8 @@ def e_step(
     """
     n_mixtures, n_components, width = natural.shape
     n = n_mixtures * n_components
-    source = HARD if is_hard else SOFT
-    of_mixtures = (np.ascontiguousarray(natural.reshape(n, width)), kind, source, is_linear, n_mixtures, tails)
+    flat, source = np.ascontiguousarray(natural.reshape(n, width)), HARD if is_hard else SOFT
+    of_mixtures = flat, kind, source, is_linear, n_mixtures, tails
     shapes: list[tuple[int, ...]] = [(n, width), (n_mixtures,)]
     shapes += [] if tails is None else [(2, n)]
     return _sums_of_parts("e_step", (values, weights, *row_map, *of_mixtures), shapes, n_threads)
@@ -221,19 +221,13 @@ def row_answers(
         responsibilities, and of weights.
     """
     n_rows, n_components = len(values), len(natural)
-    shapes = {
-        "logits": (n_components, n_rows),
-        "probabilities": (n_rows, n_components),
-        "labels": (n_rows,),
-        "densities": (n_rows,),
-    }
-    dtype = np.int64 if what == "labels" else np.float64
-    of_rows = tuple(np.empty(shape, dtype) if name == what else None for name, shape in shapes.items())
-    of_mixture = (np.ascontiguousarray(natural), kind, tails)
-    (sums,) = _sums_of_parts(
-        "rows", (values, weights, *row_map, *of_mixture), [(3,)], n_threads, of_rows, natural.size
-    )
-    return next((array for array in of_rows if array is not None), sums)
+    shapes = {"logits": (n_components, n_rows), "probabilities": (n_rows, n_components)}
+    answer = np.empty(shapes.get(what, n_rows), np.int64 if what == "labels" else np.float64)
+    names = ["logits", "probabilities", "labels", "densities"]
+    of_rows = tuple([answer if name == what else None for name in names])
+    known = values, weights, *row_map, np.ascontiguousarray(natural), kind, tails
+    (sums,) = _sums_of_parts("rows", known, [(3,)], n_threads, of_rows, natural.size)
+    return answer if what in names else sums
 
 
 def third_sums(
@@ -328,7 +322,7 @@ def take_step(
     *numbers
         What else the function takes.
     """
-    results = tuple(np.empty(shape) for shape in shapes)
+    results = tuple(map(np.empty, shapes))
     is_known = getattr(kernels, name)(*map(contiguous, arrays), *results, *numbers)
     return results if is_known else None
 
@@ -391,7 +385,7 @@ def merge_costs(
     densities : tuple of ndarray
         The logarithm of the largest density of each row; relative to it, their sum and each of them.
     """
-    first, second = (np.ascontiguousarray(of_pairs, np.int64) for of_pairs in pairs)
+    first, second = np.asarray(pairs, np.int64)
     sums = np.empty(len(natural))
     kernels.merge_costs(*rows, natural, first, second, *densities, sums, len(rows[0]))
     return sums

@@ -32,7 +32,7 @@ _POOL = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="apolar")
 _LOCK = threading.Lock()
 # How many contexts of one BLAS thread each thread is in, and the settings before the first of them entered.
 _THREADS: Counter[int] = Counter()
-_SETTINGS: list[tuple[Any, int]] = []
+_SETTINGS: dict[Any, int] = {}
 
 
 def _forget_threads() -> None:
@@ -114,8 +114,8 @@ def default_threads() -> int:
     n_processors = len(os.sched_getaffinity(0)) if is_linux else os.cpu_count() or 1
     with _LOCK:
         # From before `one_blas_thread`.
-        settings = _SETTINGS if _THREADS else _blas_settings()
-    return max(1, min([n_processors, *(number for _, number in settings if number)]))
+        settings = _SETTINGS if _THREADS else {each: each.num_threads for each in _blas_libraries()}
+    return max(1, min([n_processors, *filter(None, settings.values())]))
 
 
 @functools.cache
@@ -123,11 +123,6 @@ def _blas_libraries() -> list[Any]:
     """Return the BLAS libraries that are loaded; SciPy is imported first, as it loads its own."""
     import_module("scipy.linalg")
     return [each for each in ThreadpoolController().lib_controllers if each.user_api == "blas"]
-
-
-def _blas_settings() -> list[tuple[Any, int]]:
-    """Return each BLAS library and the number of its threads."""
-    return [(library, library.num_threads) for library in _blas_libraries()]
 
 
 @contextlib.contextmanager
@@ -142,10 +137,10 @@ def one_blas_thread() -> Iterator[None]:
     me = threading.get_ident()
     with _LOCK:
         if not _THREADS:
-            _SETTINGS[:] = _blas_settings()
+            _SETTINGS.update((library, library.num_threads) for library in _blas_libraries())
         _THREADS[me] += 1
         if _THREADS[me] == 1:
-            for library, _ in _SETTINGS:
+            for library in _SETTINGS:
                 library.set_num_threads(1)
     try:
         yield
@@ -154,5 +149,5 @@ def one_blas_thread() -> Iterator[None]:
             _THREADS[me] -= 1
             if not _THREADS[me]:
                 del _THREADS[me]
-                for library, n_threads in _SETTINGS:
+                for library, n_threads in _SETTINGS.items():
                     library.set_num_threads(n_threads)

@@ -527,4 +527,4 @@ def add_up(terms: Iterable[Iterable[Any] | None]) -> list[Any] | None:
     for term in terms:
         if term is not None:
             sums = list(term) if sums is None else [old + new for old, new in zip(sums, term, strict=True)]
-    return None if sums is None else [to_host(value) for value in sums]
+    return None if sums is None else list(map(to_host, sums))

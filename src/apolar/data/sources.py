@@ -12,12 +12,10 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.namespaces import detach, is_dask, is_device_array, namespace
-from apolar._core.threads import default_threads
 from apolar.data.chunks import as_array, objects_to_float64, require_numbers
 from apolar.data.rows import ArrayRows, Rows
 
@@ -243,16 +241,13 @@ class MappedFileRows(ArrayRows):
         # Pages of a private map (mode "c") are not released: what was written to them would be lost.
         can_release = hasattr(file, "madvise") and getattr(mapping, "mode", "c") != "c"
         self._file: mmap.mmap | None = file if can_release else None
-        self._address = 0 if self._file is None else np.frombuffer(self._file, dtype=np.uint8).ctypes.data
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks and their weights or None, and release the pages of recent chunks."""
-        stop = 0
-        for block, weights in super().read(size):
-            yield block, weights
-            stop += len(block)
-            # Threads may still read the last chunks: their pages are released again after the next.
-            self._release_pages(max(0, stop - (1 + default_threads()) * size), stop)
+        for chunk in super().read(size):
+            yield chunk
+            # Pages that threads still read come back from the cache of the system.
+            self._release_pages()
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the rows at some positions, and their weights or None."""
@@ -262,18 +257,12 @@ class MappedFileRows(ArrayRows):
         for start in range(0, len(positions), TAKEN_ROWS):
             some = positions[start : start + TAKEN_ROWS]
             values[start : start + len(some)] = self.values[some]
-            self._release_pages(some.min(), some.max() + 1)
+            self._release_pages()
         return values, None if self.weights is None else self.weights[positions]
 
-    def _release_pages(self, start: int, stop: int) -> None:
-        """Release the pages that lie completely between the first and the last address of some rows."""
-        if self._file is None:
-            return
-        low, high = byte_bounds(self.values[start:stop])
-        first_page = -(-(low - self._address) // mmap.PAGESIZE) * mmap.PAGESIZE
-        n_bytes = (high - self._address) // mmap.PAGESIZE * mmap.PAGESIZE - first_page
-        if n_bytes > 0:
-            self._file.madvise(mmap.MADV_DONTNEED, first_page, n_bytes)
+    def _release_pages(self) -> None:
+        if self._file is not None:
+            self._file.madvise(mmap.MADV_DONTNEED)
 
 
 # --- iterables of chunks --------------------------------------------------------------
