@@ -143,7 +143,8 @@ def test_counters_and_numbers_of_arguments(name):
     ("name", "changed", "message"),
     [
         *[(name, {"kind": kind}, ".") for name in SUMS[:3] for kind in (-1, 3, 2**31)],
-        *[("e_step", {"n_mixtures": number}, "natural must have") for number in (-1, 0, 3, 2**31 - 1)],
+        *[("e_step", {"n_mixtures": number}, "natural must have") for number in (-1, 0, 3)],
+        ("e_step", {"n_mixtures": 2**31 - 1}, "too large"),
         ("e_step", {"source": HARD, "n_mixtures": 2}, "one mixture"),
         ("third", {"values": np.zeros((1, 1)), "weights": None, "centre": np.zeros(1), "scale": np.ones(1),
                    "matrix": np.zeros((1, 3_100_000))}, "outputs"),
