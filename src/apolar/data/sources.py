@@ -284,7 +284,7 @@ class ChunkRows(Rows):
         first_chunk = next(self._iterator, None)
         if first_chunk is None:
             raise ValueError("X has no data: it is an iterable without chunks.")
-        # Of an iterator, the chunks up to the first block of rows: `first` reads it before all rows are read.
+        # The chunks of an iterator up to the first block of rows: `first` reads it before all rows are read.
         self._buffered = [first_chunk]
         self._is_buffering = not self.rereadable
         # Known when all rows have been read once.
