@@ -141,16 +141,6 @@ def require_table(shape: tuple[int, ...]) -> None:
         raise ValueError(f"X has no columns: its shape is {tuple(shape)}.")
 
 
-def as_array(X: Any) -> Array:
-    """Return an array of NumPy; raise an error for one with masked entries, or rows of different lengths."""
-    if np.ma.is_masked(X):
-        raise ValueError("X has masked entries: drop those rows, or fill them with X.filled(value).")
-    try:
-        return np.asarray(X)
-    except ValueError as error:
-        raise ValueError("X is ragged: its rows have different lengths.") from error
-
-
 def require_numbers(array: Any) -> Any:
     """Return a table of numbers, Python objects as float64; raise an error for anything else."""
     require_table(array.shape)

@@ -15,8 +15,9 @@ import numpy as np
 from scipy import sparse
 
 from apolar._core.arrays import Array
+from apolar._core.checks import as_array
 from apolar._core.namespaces import detach, is_dask, is_device_array, namespace
-from apolar.data.chunks import as_array, objects_to_float64, require_numbers
+from apolar.data.chunks import objects_to_float64, require_numbers
 from apolar.data.rows import ArrayRows, Rows
 
 # Rows that are taken from a file at a time: each may load many more pages than it fills.
@@ -372,7 +373,11 @@ SOURCES: dict[str, SourceKind] = {
     "mapped file": SourceKind(
         lambda X: isinstance(_mapping_of(X), np.memmap), lambda X: MappedFileRows(require_numbers(X))
     ),
-    "array": SourceKind(lambda X: isinstance(X, np.ndarray), _open_in_memory, fits_scikit_learn=True),
+    "array": SourceKind(
+        lambda X: isinstance(X, np.ndarray),
+        lambda X: ArrayRows(require_numbers(as_array(X))),
+        fits_scikit_learn=True,
+    ),
     "rows": SourceKind(lambda X: isinstance(X, Rows), lambda X: X),
     "dask": SourceKind(is_dask, lambda X: import_module("apolar.data.dask").from_dask(X)),
     "device array": SourceKind(is_device_array, lambda X: ArrayRows(require_numbers(detach(X)))),
