@@ -82,7 +82,7 @@ static int own_axes(const Sharing *sharing, double *scatter, double *values, dou
   for (isize j = 0; j < m; j++) most = scatter[j * m + j] > most ? scatter[j * m + j] : most;
   if (!frame || !(factorise(scatter, u, m) > MIN_PIVOT * most)) {
     in_units(sharing, scatter, rows, u);
-    if (!eigen(rows, values, scatter, u, m)) return 0;
+    if (!eigen(rows, values, scatter, m)) return 0;
     in_coordinates(sharing, scatter, u);
     return 1;
   }

@@ -52,8 +52,8 @@ int m_step_of(const Sharing *sharing, const double *stats, const PriorSums *prio
               double *covariances, double *work);
 
 /* Write the eigenvalues of a symmetric matrix, smallest first, and its eigenvectors, by rows. The matrix is
-   overwritten, and `work` has room for three vectors. Returns 0 if the iteration does not converge. */
-int eigen(double *a, double *values, double *vectors, double *work, isize m);
+   overwritten. Returns 0 if an entry is not finite. */
+int eigen(double *a, double *values, double *vectors, isize m);
 
 /* Make the rows of a matrix orthogonal by rotations in planes, and write their squares, smallest first. Small rows are
    as accurate as large ones, relative to their size. Returns 0 if a row vanishes. */

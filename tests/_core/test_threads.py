@@ -10,7 +10,7 @@ import pytest
 
 from apolar import GaussianMixture
 from apolar._core import threads
-from apolar._core.threads import map_in_threads, one_blas_thread, run_in_threads, thread_pool
+from apolar._core.threads import map_in_threads, one_blas_thread, run_in_threads, submit
 
 # Only a hang waits so long.
 DEADLINE = 60
@@ -107,7 +107,7 @@ def test_an_error_is_raised_when_all_threads_have_ended(is_in_this_thread):
 
 def test_calls_that_take_up_the_whole_pool_may_use_threads(monkeypatch):
     pool, barrier = ThreadPoolExecutor(2), threading.Barrier(2)
-    monkeypatch.setattr(threads, "_POOL", [pool])
+    monkeypatch.setattr(threads, "_POOL", pool)
 
     def call(number):
         counts = []
@@ -123,7 +123,7 @@ def test_calls_that_take_up_the_whole_pool_may_use_threads(monkeypatch):
 
 @pytest.mark.parametrize("n_started", [0, 1])
 def test_fewer_threads_do_the_work_where_no_more_can_be_started(monkeypatch, n_started):
-    monkeypatch.setattr(threads, "_POOL", [])
+    monkeypatch.setattr(threads, "_POOL", ThreadPoolExecutor(4))
     start, left = threading.Thread.start, list(range(n_started))
 
     def limited(thread):
@@ -138,7 +138,7 @@ def test_fewer_threads_do_the_work_where_no_more_can_be_started(monkeypatch, n_s
     fits = [GaussianMixture(2, n_threads=n, random_state=0).fit(X).lower_bound_ for n in (1, 4)]
     # Results do not depend on the number of threads.
     assert fits[0] == pytest.approx(fits[1], rel=1e-12)
-    threads._POOL[0].shutdown()
+    threads._POOL.shutdown()
 
 
 def _child(results):
@@ -152,7 +152,7 @@ def _child(results):
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="no safe fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_does_not_wait_for_threads_of_its_parent():
-    thread_pool().submit(int).result()
+    submit(int).result()
     is_held, may_end = threading.Event(), threading.Event()
 
     def hold():

@@ -36,8 +36,7 @@ NEAR_SWEEPS = 2
 MIN_SINE = 1e-12
 MIN_CONTRAST = 1e-24
 
-# Ratios of densities are clipped to exp(+-MAX_LOG_RATIO), and sums of them are at least MIN_RATIO.
+# Ratios of densities are clipped to exp(+-MAX_LOG_RATIO).
 MAX_LOG_RATIO = 50.0
-MIN_RATIO = 1e-30
 # Mixtures are compared on a multiple of this many rows.
 ROWS_TOGETHER = 32

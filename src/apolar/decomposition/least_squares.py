@@ -55,7 +55,7 @@ class Objective:
 
 
 class TermsModel:
-    """The objective and its quadratic model at some vectors: a `Model` of damped least squares.
+    """The objective and its quadratic model at some vectors: a model for damped least squares.
 
     The matrix of Gauss and Newton has a closed form in the inner products of the vectors. It is factorised
     where it is small, and else applied in conjugate gradients. Steps that are hardly damped are solved by the

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from apolar._core.arrays import Array
-from apolar._core.checks import check_integer, numeric_array
-from apolar.data.chunks import as_array, require_numbers, require_table
+from apolar._core.checks import as_array, check_integer, numeric_array
+from apolar.data.chunks import require_numbers, require_table
 from apolar.data.sources import column_labels, is_dataframe, read_dataframe
 from apolar.mixture import SphericalMixture
 from apolar.mixture.directions import discriminating_directions

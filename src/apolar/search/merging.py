@@ -12,7 +12,7 @@ from scipy import sparse
 
 from apolar._core import compiled
 from apolar._core.arrays import Array, IndexArray, frozen
-from apolar._core.constants import MAX_LOG_RATIO, MIN_RATIO, ROWS_TOGETHER
+from apolar._core.constants import MAX_LOG_RATIO, ROWS_TOGETHER
 from apolar._core.settings import SETTINGS
 from apolar.data import open_rows
 from apolar.em.problem import Problem
@@ -21,6 +21,8 @@ from apolar.mixture.parameters import SufficientStats, WhitenedParameters, appen
 
 # The length of a cache line in bytes.
 ALIGNMENT = 64
+# Sums of ratios of densities are at least this.
+MIN_RATIO = 1e-30
 NO_WEIGHTS = np.empty(0)
 
 
