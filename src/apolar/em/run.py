@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from apolar._core import compiled
-from apolar._core.constants import MAX_FALL, MIN_PART
 from apolar._core.settings import SETTINGS
-from apolar._core.threads import run_in_threads
 from apolar.em.ascent import climb
 from apolar.em.elliptical import elliptical_gains
 from apolar.em.left_out import best_strengths, left_out
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
-from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths, log_evidence
 
@@ -46,8 +42,9 @@ class Stop:
     steps : int
         The most passes over the rows. Without the others, all are taken, by all starts together.
     relative : float or None
-        Plain steps end where the objective changes by at most this, relative to one plus its size, in
-        whitened coordinates; or where a component collapses.
+        Plain steps of the extension, where `has_compiled_run`, end where the objective changes by at most
+        this, relative to one plus its size, in whitened coordinates; or where a component collapses: it
+        became empty, or the next M-step would have had a variance at its floor or lost in rounding.
     gain : float or None
         An accelerated run ends where less than this remains to be gained in the log-likelihood of all rows.
     """
@@ -66,7 +63,6 @@ def run(
     callback: Callback | None = None,
     checked_on: Problem | None = None,
     is_compared: bool = True,
-    n_threads: int = 1,
 ) -> list[Fit]:
     """Run EM from some starts.
 
@@ -87,8 +83,6 @@ def run(
         run leaves saddles.
     is_compared : bool, default=True
         Whether rows are left out of the ends of accelerated runs, to compare them.
-    n_threads : int, default=1
-        For plain steps of compiled kernels, one start per thread.
 
     Returns
     -------
@@ -106,12 +100,7 @@ def run(
         ]
     if stop.relative is None:
         return _short_runs(problem, starts, prior, stop.steps)
-    if stop.steps < 1:
-        raise ValueError(f"steps must be at least 1; got {stop.steps}.")
-    if has_compiled_run(problem):
-        return _compiled_runs(problem, starts, prior, stop.steps, stop.relative, n_threads)
-    with np.errstate(all="ignore"):
-        return [_plain_run(problem, start, prior, stop.steps, stop.relative) for start in starts]
+    return _compiled_runs(problem, starts, prior, stop.steps, stop.relative)
 
 
 def leave_rows_out(rows: Problem, end: Fit, prior: Prior | None, weight: float) -> Fit:
@@ -194,63 +183,6 @@ def _short_runs(problem: Problem, starts: Sequence[Fit], prior: Prior | None, n_
     ]
 
 
-def _plain_run(problem: Problem, start: Fit, prior: Prior | None, n_steps: int, relative: float) -> Fit:
-    """Return the end of plain steps, as the compiled kernel does them.
-
-    A run has collapsed if a component became empty, or the next M-step would have had a variance at its
-    floor, or one that is lost in rounding.
-    """
-    family, now = problem.family, problem.family.with_dof(start.parameters)
-    zeros = np.zeros((now.n_components, problem.n_stats))
-    last = start.updated(
-        status=FitStatus.MAX_ITER,
-        log_likelihood=-np.inf,
-        objective=-np.inf,
-        left_out=None,
-        stats=SufficientStats(zeros, problem.n_features),
-        prior=prior,
-        is_collapsed=True,
-        n_iter=0,
-    )
-    for step in range(1, n_steps + 1):
-        if not now.is_finite or not family.smallest_variance(now.covariances) > 0:
-            return last
-        stats, log_likelihood = problem.e_step(now[None])
-        value, before = float((log_likelihood + family.log_prior(now[None], prior))[0]), last.objective
-        # The first step may bring a start to the family; later ones do not fall, unless rounding decides.
-        if not np.isfinite(value) or (step > 2 and value < before - MAX_FALL * (1 + abs(value))):
-            return last
-        last = last.updated(
-            parameters=now,
-            stats=stats[0],
-            log_likelihood=float(log_likelihood[0]),
-            objective=value,
-            history=(value,),
-            n_iter=step,
-        )
-        if abs(value - before) <= relative * (1 + abs(value)):
-            return last.updated(status=FitStatus.CONVERGED, is_collapsed=False)
-        if not stats[0].counts.min() > MIN_PART * stats[0].counts.sum():
-            return last
-        if step < n_steps:
-            now = family.m_step(stats[0], prior, now)
-            if _is_at_floor(problem, stats[0], prior, now):
-                return last
-    return last.updated(is_collapsed=False)
-
-
-def _is_at_floor(
-    problem: Problem, stats: SufficientStats, prior: Prior | None, parameters: WhitenedParameters
-) -> bool:
-    """Return whether a variance of an M-step is at its floor, or not finite."""
-    family, estimates = problem.family, [parameters]
-    if family.code in ("VEE", "EVV"):
-        # These give any scatter a volume that others have: one that is flat shows without that.
-        estimates.append(FAMILIES["full" if family.code == "EVV" else "tied"].m_step(stats, prior))
-    least = (1 + SETTINGS.at_floor) * family.min_variance
-    return not all(one.is_finite and family.smallest_variance(one.covariances) > least for one in estimates)
-
-
 def has_compiled_run(problem: Problem) -> bool:
     """Return whether the extension runs EM on these rows: stored for it, without noise or long tails."""
     family = problem.family
@@ -280,12 +212,7 @@ def _stack(ends: Sequence[Fit]) -> SufficientStats:
 
 
 def _compiled_runs(
-    problem: Problem,
-    starts: Sequence[Fit],
-    prior: Prior | None,
-    n_steps: int,
-    relative: float,
-    n_threads: int = 1,
+    problem: Problem, starts: Sequence[Fit], prior: Prior | None, n_steps: int, relative: float
 ) -> list[Fit]:
     """Return the ends of plain steps, each run by one call of the extension.
 
@@ -295,7 +222,7 @@ def _compiled_runs(
     """
     family = problem.family
     if not isinstance(prior, AdaptivePrior):
-        return _runs_of_prior(problem, starts, prior, n_steps, relative, n_threads)
+        return _runs_of_prior(problem, starts, prior, n_steps, relative)
     parameters = batch([start.parameters for start in starts])
     stats, likelihoods = problem.e_step(parameters)
     ends = [
@@ -315,7 +242,7 @@ def _compiled_runs(
         parameters = family.m_step(stats, adapted, parameters)
         more = [end.updated(parameters=parameters[i]) for i, end in enumerate(ends)]
         n_more = min(3 * n_done, n_steps - n_done)
-        more = _runs_of_prior(problem, more, adapted, n_more, relative, n_threads)
+        more = _runs_of_prior(problem, more, adapted, n_more, relative)
         ends = [
             new.updated(n_iter=end.n_iter + new.n_iter) if new.n_iter else end
             for end, new in zip(ends, more, strict=True)
@@ -328,12 +255,7 @@ def _compiled_runs(
 
 
 def _runs_of_prior(
-    problem: Problem,
-    starts: Sequence[Fit],
-    prior: Prior | None,
-    n_steps: int,
-    relative: float,
-    n_threads: int,
+    problem: Problem, starts: Sequence[Fit], prior: Prior | None, n_steps: int, relative: float
 ) -> list[Fit]:
     """Return the ends of plain steps under one prior, or under that of each start."""
     family, n_components, n_features = problem.family, starts[0].parameters.n_components, problem.n_features
@@ -343,23 +265,16 @@ def _runs_of_prior(
     (added, divisors, *frames), numbers = family.kernel_arguments(terms, shape, n_features)
     assert added is not None
     assert divisors is not None
-    rows, of_weights = (np.ascontiguousarray(columns), row_weights), float(terms.rows)
-    ends: list[Fit | None] = [None] * len(starts)
-    left = deque(range(len(starts)))
-
-    def run_those_left() -> None:
-        while left:
-            try:
-                i = left.popleft()
-            except IndexError:  # another thread took the last one
-                return
-            now, arrays = starts[i].parameters, (*rows, added[i], divisors[i], *frames)
-            start = now.weights, now.means, now.covariances
-            known = *numbers, of_weights
-            end = compiled.plain_run(arrays, start, problem.n_stats, *known, n_steps=n_steps, tol=relative)
-            parameters, stats, (log_likelihood, objective, n_iter, gain), is_collapsed = end
-            converged = not is_collapsed and n_iter < n_steps
-            ends[i] = starts[i].updated(
+    rows, known = (np.ascontiguousarray(columns), row_weights), (*numbers, float(terms.rows))
+    ends = []
+    for i, start in enumerate(starts):
+        now, arrays = start.parameters, (*rows, added[i], divisors[i], *frames)
+        mixture = now.weights, now.means, now.covariances
+        end = compiled.plain_run(arrays, mixture, problem.n_stats, *known, n_steps=n_steps, tol=relative)
+        parameters, stats, (log_likelihood, objective, n_iter, gain), is_collapsed = end
+        converged = not is_collapsed and n_iter < n_steps
+        ends.append(
+            start.updated(
                 parameters=WhitenedParameters(*parameters),
                 status=FitStatus.CONVERGED if converged else FitStatus.MAX_ITER,
                 log_likelihood=float(log_likelihood),
@@ -372,9 +287,8 @@ def _runs_of_prior(
                 gain=float(gain),
                 is_collapsed=is_collapsed,
             )
-
-    run_in_threads(run_those_left, min(n_threads, len(starts)))
-    return [end for end in ends if end is not None]
+        )
+    return ends
 
 
 # --- passes that are counted --------------------------------------------------------------------
