@@ -81,9 +81,8 @@ def plain_run(data, start, prior, n_steps, relative_tol):
         # The first step may bring a start to the family; later ones do not fall, unless rounding decides.
         if not np.isfinite(value) or (step > 2 and value < before - MAX_FALL * (1 + abs(value))):
             return last
-        last = last.updated(
-            parameters=start, stats=stats[0], log_likelihood=float(log_likelihood[0]), objective=value, n_iter=step
-        )  # fmt: skip
+        of_step = {"log_likelihood": float(log_likelihood[0]), "objective": value, "n_iter": step}
+        last = last.updated(parameters=start, stats=stats[0], **of_step)
         if abs(value - before) <= relative_tol * (1 + abs(value)):
             return last.updated(is_collapsed=False)
         if not stats[0].counts.min() > MIN_PART * stats[0].counts.sum():
