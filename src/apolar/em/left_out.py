@@ -246,7 +246,8 @@ class LeftOut:
         another regression on the factors: what that leaves of the row is larger by its leverage, and it is
         left out of the variances of the noise.
         """
-        xp, noise, q = namespace(distances), self.family.row_family, self.family.n_latent
+        xp, noise, q = namespace(distances), self.family.noise, self.mixtures.covariances.shape[-1] - 1
+        assert noise is not None
         weights = to_device_of(np.array(self.mixtures.weights)[..., None], distances)
         counts = xp.clip(self.weight * weights, 2 * MIN_WEIGHT, None)
         removed = xp.minimum(removed * xp.ones_like(counts), counts * (1 - MIN_LEFT))
@@ -256,7 +257,7 @@ class LeftOut:
         ratio = xp.clip(1 - pulled / (counts - pulled) * signals, MIN_LEFT, None)
         longer = signals * grown**2 * (1 - removed / counts) / ratio
         left = xp.clip(1 - pulled * (1 + signals) / counts, MIN_LEFT, None)
-        rows = self.weight if self.family.shares_noise else counts
+        rows = self.weight if noise.shares_covariance else counts
         kept = 1 - removed / rows
         n_left = xp.clip(n_observed - q, 1.0, None)
         pieces = (n_left + 2) / 3 if noise.n_axes else n_left
