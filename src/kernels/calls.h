@@ -113,7 +113,7 @@ INLINE double *workspace(Buffers *buffers, isize n) {
 
 /* The functions, one step each. */
 #define SMALL_FUNCTIONS(X) \
-  X(inverses) X(natural) X(merging_terms) X(left_out) X(relative_scatter) X(gradient) \
+  X(inverses) X(natural) X(merging_terms) X(left_out) X(gradient) \
   X(joint_rotation) X(merge_costs) X(merge_tree) X(added_gains) X(family_m_step) X(plain_run)
 
 #define DECLARED(name) PyObject *py_##name(PyObject *, PyObject *const *, Py_ssize_t);

@@ -166,7 +166,6 @@ STEPS = {
     "inverses": (3, (), 1),
     "natural": (4, (), 2),
     "merging_terms": (2, (), 2),
-    "relative_scatter": (4, (), 1),
     "left_out": (5, (), 2),
     "gradient": (8, (), 4),
     "joint_rotation": (2, (), 3),

@@ -226,18 +226,6 @@ class Covariances:
         # By rounding, they can be below zero.
         return np.asarray(np.maximum(values, 0.0))
 
-    def relative_spectrum(self, stats: SufficientStats, covariances: Array) -> tuple[Array, Array]:
-        """Return `relative_variances` of the scatters of components, and the log-determinants."""
-        n_features = stats.n_features
-        if self.n_axes == 2 and compiled.has_steps(self.n_axes, n_features):
-            arrays, shapes = (stats.array, covariances), (covariances.shape, stats.counts.shape)
-            known = compiled.take_step("relative_scatter", arrays, shapes, n_features)
-            if known is not None:
-                return np.maximum(np.linalg.eigvalsh(known[0]), 0.0), known[1]
-        return self.relative_variances(self.scatter(stats), covariances), self.log_det(
-            covariances, n_features
-        )
-
     def smallest_variance(self, covariances: Array) -> float:
         """Return the smallest variance of any component in any direction."""
         return float((np.linalg.eigvalsh(covariances) if self.n_axes == 2 else covariances).min())
