@@ -15,7 +15,7 @@ import numpy as np
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.checks import fits_in_memory
 from apolar._core.constants import MIN_WEIGHT
-from apolar.mixture import factor_coordinates
+from apolar.mixture import low_rank
 from apolar.mixture.families import FACTORS, FAMILIES, Family, PriorTerms
 from apolar.mixture.low_rank import FactorStats, factor_precisions, join, move, rescale, split
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
@@ -35,7 +35,7 @@ class FactorFamily(Family):
     All components have the same number of columns of L, the factors.
     """
 
-    chart: ClassVar[ModuleType] = factor_coordinates
+    chart: ClassVar[ModuleType] = low_rank
     has_factors: ClassVar[bool] = True
     noise: Family = FAMILIES["diag"]
 
