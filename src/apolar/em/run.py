@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from apolar._core import compiled
 from apolar._core.settings import SETTINGS
-from apolar.em.ascent import climb
+from apolar.em.ascent import Callback, EMRun, climb
 from apolar.em.elliptical import elliptical_gains
-from apolar.em.left_out import best_strengths, left_out
+from apolar.em.left_out import left_out
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
-from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths, log_evidence
+from apolar.mixture.prior import AdaptivePrior, Prior, log_evidence
 
 __all__ = [
     "Callback",
-    "EMRun",
     "Stop",
     "evidence_of",
     "has_compiled_run",
@@ -27,10 +26,6 @@ __all__ = [
     "leave_rows_out",
     "run",
 ]
-
-
-Callback = Callable[[Fit], bool]
-"""Called after each pass with the best result so far; returns whether to stop."""
 
 
 @dataclass(frozen=True)
@@ -289,145 +284,3 @@ def _runs_of_prior(
             )
         )
     return ends
-
-
-# --- passes that are counted --------------------------------------------------------------------
-
-
-class EMRun:
-    """One run of EM, which counts the passes and remembers the best mixture.
-
-    Parameters
-    ----------
-    problem : Problem
-    start : Fit
-    prior : Prior or None
-    max_iter : int
-        The most passes; at least one is taken.
-    callback : callable, optional
-    compared_on : Problem, optional
-        The rows, or a sample of them, that are left out to choose the strengths of the prior.
-    """
-
-    def __init__(
-        self,
-        problem: Problem,
-        start: Fit,
-        prior: Prior | None,
-        max_iter: int,
-        callback: Callback | None = None,
-        compared_on: Problem | None = None,
-    ) -> None:
-        self.compared_on = (problem if compared_on is None else compared_on).compared
-        self.problem, self.free_prior = problem, prior
-        # The prior of the run, once the first pass has shown what it is for these rows.
-        self.prior: Prior | None = None
-        # The likelihood of rows left out, at the best mixture under the prior of the run, if it is known.
-        self.left_out = -np.inf
-        self.max_iter, self.callback = max_iter, callback
-        self.history: list[float] = []
-        self.start = self.best = start.updated(parameters=problem.family.with_dof(start.parameters))
-        self.status = FitStatus.MAX_ITER
-        self.has_ended = False
-
-    def evaluate(self, parameters: WhitenedParameters) -> tuple[SufficientStats, float] | None:
-        """Return sufficient statistics and objective of one mixture, by one pass; None if the run has ended.
-
-        A run ends after `max_iter` passes, or when the callback asks to stop.
-        """
-        is_first = not self.history
-        if len(self.history) >= max(self.max_iter, 1):
-            self.has_ended = True
-            return None
-        stats, likelihood = self.problem.e_step(parameters[None])
-        family = self.problem.family
-        if is_first and self.free_prior is not None:
-            self.prior = self.free_prior.of_strengths(self.start.strengths).adapted_to(family, stats[0])
-        value = float((likelihood + family.log_prior(parameters[None], self.prior))[0])
-        if is_first or value >= self.best.objective:
-            self.history.append(value)
-            self.best = self.start.updated(
-                parameters=parameters,
-                status=FitStatus.MAX_ITER,
-                objective=value,
-                log_likelihood=float(likelihood[0]),
-                stats=stats[0],
-                n_iter=len(self.history),
-            )
-        else:
-            self.history.append(self.best.objective)
-        so_far = self.best.updated(n_iter=len(self.history), history=tuple(self.history))
-        if self.callback is not None and self.callback(so_far):
-            self.status, self.has_ended = FitStatus.STOPPED, True
-            return None
-        return stats[0], value
-
-    @property
-    def strengths(self) -> Strengths | None:
-        """The strengths of the prior; None if it has none."""
-        return self.prior.strengths if isinstance(self.prior, Shrinkage) else None
-
-    def adapt_prior(self) -> bool:
-        """Adapt the prior to the best mixture; return whether there is a prior that adapts.
-
-        The objective changes by a constant and by its slope. The constant is added to the objectives of
-        earlier passes, so that they are comparable with those of later ones, and still increase.
-        """
-        best, family, strengths = self.best, self.problem.family, self.strengths
-        if not isinstance(self.free_prior, AdaptivePrior) or best.stats is None or strengths is None:
-            return False
-        if self.free_prior.strengths is None and not self.start.keeps_strengths:
-            known = (
-                best.stats,
-                self.free_prior,
-                strengths,
-                best.parameters,
-                self.problem.weight,
-                best.log_likelihood,
-            )
-            # Those of the start, or of the adaptation before, are near.
-            is_near = self.start.strengths is not None or self.left_out > -np.inf
-            strengths, self.left_out = best_strengths(self.compared_on.few, *known, is_near=is_near)
-        self.prior = self.free_prior.of_strengths(strengths).adapted_to(family, best.stats)
-        objective = best.log_likelihood + float(family.log_prior(best.parameters[None], self.prior)[0])
-        self.history = [value + objective - best.objective for value in self.history]
-        self.best = best.updated(objective=objective)
-        return True
-
-    def go_back_to(self, best: Fit, prior: Prior | None) -> None:
-        """Take back what the run has done since a result; its passes still count."""
-        kept, n_more = self.history[: best.n_iter], len(self.history) - best.n_iter
-        shift = best.objective - kept[-1]
-        self.history = [value + shift for value in kept] + [best.objective] * n_more
-        self.best, self.prior = best, prior
-
-    def take_last_m_step(self) -> None:
-        """Take one more M-step, if that is better.
-
-        The sufficient statistics of the last pass are at hand, and one further pass evaluates the step.
-        """
-        best, problem = self.best, self.problem
-        assert best.stats is not None
-        parameters = problem.m_step(best.stats, self.prior, best.parameters)[None]
-        stats, likelihood = problem.e_step(parameters)
-        objective = float((likelihood + problem.family.log_prior(parameters, self.prior))[0])
-        if objective >= best.objective:
-            self.best = best.updated(
-                parameters=parameters[0],
-                objective=objective,
-                log_likelihood=float(likelihood[0]),
-                stats=stats[0],
-            )
-
-    def result(self) -> Fit:
-        """Return the best mixture of the run."""
-        return self.best.updated(
-            prior=self.prior,
-            strengths=self.strengths,
-            left_out=None,
-            elliptical=None,
-            optimism=0.0,
-            n_iter=len(self.history),
-            history=tuple(self.history),
-            status=self.status,
-        )
