@@ -190,21 +190,7 @@ def climb(run: EMRun, tol: float, checked_on: Problem | None) -> Fit:
     -------
     fit : Fit
     """
-    try:
-        _climb(run, tol, checked_on)
-    except KeyboardInterrupt:
-        if run.callback is None or run.best.stats is None:
-            raise
-        run.status, run.has_ended = FitStatus.INTERRUPTED, True
-    return run.result()
-
-
-def _climb(run: EMRun, tol: float, checked_on: Problem | None) -> None:
-    """Run EM from its start to an optimum."""
     start = run.start
-    if run.max_iter == 0:
-        run.evaluate(start.parameters)
-        return
     # A prior that is still to be adapted to the end of the run need not be converged under.
     prior, n_components = run.free_prior, start.parameters.n_components
     adapts = prior is not None and prior.shrinks(run.problem.family, n_components, run.problem.n_features)
@@ -213,12 +199,21 @@ def _climb(run: EMRun, tol: float, checked_on: Problem | None) -> None:
     first_tol = SETTINGS.rough_tolerance if is_rough else tol
     # A run that continues another one is near the optimum.
     n_first = SETTINGS.first_steps if is_fresh else 1
-    curvature = _plain_steps(run, start.parameters, first_tol, n_first, start.earlier)
-    _adapt_prior(run, tol, curvature, is_rough=is_rough)
-    if checked_on is not None:
-        _leave_saddles(run, checked_on, tol)
-    if run.status is FitStatus.MAX_ITER:
-        run.take_last_m_step()
+    try:
+        if run.max_iter == 0:
+            run.evaluate(start.parameters)
+            return run.result()
+        curvature = _plain_steps(run, start.parameters, first_tol, n_first, start.earlier)
+        _adapt_prior(run, tol, curvature, is_rough=is_rough)
+        if checked_on is not None:
+            _leave_saddles(run, checked_on, tol)
+        if run.status is FitStatus.MAX_ITER:
+            run.take_last_m_step()
+    except KeyboardInterrupt:
+        if run.callback is None or run.best.stats is None:
+            raise
+        run.status, run.has_ended = FitStatus.INTERRUPTED, True
+    return run.result()
 
 
 def _adapt_prior(run: EMRun, tol: float, curvature: LBFGSHistory | None, *, is_rough: bool) -> None:

@@ -24,7 +24,6 @@ from apolar.em.problem import Problem
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import AdaptivePrior, AddedRows, Strengths, has_volumes, used_strengths
-from apolar.mixture.storage import LOG_2PI
 from apolar.mixture.tails import Tails
 
 __all__ = ["WORKING", "LeftOut", "best_strengths", "left_out"]
@@ -76,7 +75,8 @@ class LeftOut:
         xp = namespace(logits)
         logits = xp.reshape(logits, (n_mixtures, -1, block.n_rows))
         if known_peaks is None:
-            peaks, n_observed = self._peaks(), np.full(1, float(self.mixtures.n_features))
+            peaks = self.family.peaks(self.mixtures, self.natural)[:, :n_components, None]
+            n_observed = np.full(1, float(self.mixtures.n_features))
         else:
             peaks = np.reshape(known_peaks[0], (n_mixtures, -1, block.n_rows))[:, :n_components]
             n_observed = known_peaks[1]
@@ -132,17 +132,14 @@ class LeftOut:
 
     def _compiled(self, logits: Array, peaks: Array, n_features: Array) -> tuple[Array, Array]:
         """Return the densities of whole rows, by the extension."""
-        coefficients = np.concatenate(self._deletion(np.ones((1, 1, 1)), n_features), axis=-1)
+        coefficients = np.empty((*self.mixtures.weights.shape, 6))
+        for i, each in enumerate(self._deletion(np.ones((1, 1, 1)), n_features)):
+            coefficients[..., i] = each[..., 0]
         shapes = ((len(logits), logits.shape[2]),) * 2
         numbers = peaks.shape[1], logits.shape[1]
         known = compiled.take_step("left_out", (logits, peaks, coefficients), shapes, *numbers)
         assert known is not None
         return known[0], known[1]
-
-    def _peaks(self) -> Array:
-        """Return the logarithms of the largest weighted densities, those at the means."""
-        log_weights = np.log(np.maximum(self.mixtures.weights, MIN_WEIGHT))
-        return (log_weights - 0.5 * (self.mixtures.n_features * LOG_2PI + self._log_dets))[..., None]
 
     @functools.cached_property
     def _log_dets(self) -> Array:
@@ -177,7 +174,8 @@ class LeftOut:
 
         Returns
         -------
-        constant, slope, pull : array, shape (n_mixtures, n_components, n)
+        constant, slope, pull : array
+            Of shapes that broadcast with (n_mixtures, n_components, n).
         pieces : array
             How many pieces a covariance has that rows estimate by themselves.
         of_all, stretch : array
@@ -188,8 +186,7 @@ class LeftOut:
         n_components, total = self.mixtures.n_components, self.weight
 
         def each(values: Any) -> Any:
-            array = np.broadcast_to(np.reshape(values, (-1, 1)), self.mixtures.weights.shape)
-            return to_device_of(np.array(array, dtype=float)[..., None], removed)
+            return to_device_of(np.array(values, dtype=float).reshape(-1, 1, 1), removed)
 
         weights = to_device_of(np.array(self.mixtures.weights)[..., None], removed)
         # With noise, the components have a part of the rows.
@@ -235,7 +232,7 @@ class LeftOut:
         in_common = held if is_one else common
         stretch = held / xp.where(in_common > 0, in_common, held)
         pull = (counts / (counts - pulled)) ** 2 / factor
-        return tuple(xp.broadcast_arrays(constant, slope, pull, pieces, common_slope, stretch))
+        return constant, slope, pull, pieces, common_slope, stretch
 
     def _loss_of_factors(
         self, distances: Any, signals: Any, removed: Any, factors: Any, dof: Any, n_observed: Any

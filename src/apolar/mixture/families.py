@@ -535,10 +535,8 @@ class Family(Covariances):
         terms = self.prior_terms(adapted, shape[-1], n_features)
         start = None if near is None else near.covariances
         weight = np.maximum(stats.counts, MIN_WEIGHT)
-        if np.any(terms.rows):
-            weight = weight + np.asarray(terms.rows)[..., None]
-        weights = weight / weight.sum(axis=-1, keepdims=True)
-        weight = np.maximum(stats.counts, MIN_WEIGHT)
+        more = weight + np.asarray(terms.rows)[..., None]
+        weights = more / more.sum(axis=-1, keepdims=True)
         if means is None and self.has_compiled_m_step(n_features):
             (added, divisors, *frames), numbers = self.kernel_arguments(terms, shape, n_features)
             arrays = stats.array, added, divisors, start, *frames
@@ -586,7 +584,8 @@ class Family(Covariances):
         pulled = self.pooled(self.between(means, np.asarray(terms.shrinkage)), axis)
         divisor = terms.divisor + terms.mean_divisor * (shape[-1] if self.shares_covariance else 1)
         precisions, log_dets = self.inverses(covariances, n_features)
-        traces = (precisions * (pulled + terms.scatter)).sum(axis=self.own_axes)
+        own_axes = tuple(range(-self.n_axes, 0))
+        traces = (precisions * (pulled + terms.scatter)).sum(axis=own_axes)
         # Divided by the divisor of one row, divisors are multiples of log|S|.
         each = -0.5 * (divisor / self.divisor(np.ones(()), n_features) * log_dets + traces)
         of_weights = 0.0
