@@ -111,17 +111,9 @@ class EMRun:
         if not isinstance(self.free_prior, AdaptivePrior) or best.stats is None or strengths is None:
             return False
         if self.free_prior.strengths is None and not self.start.keeps_strengths:
-            known = (
-                best.stats,
-                self.free_prior,
-                strengths,
-                best.parameters,
-                self.problem.weight,
-                best.log_likelihood,
-            )
-            # Those of the start, or of the adaptation before, are near.
-            is_near = self.start.strengths is not None or self.left_out > -np.inf
-            strengths, self.left_out = best_strengths(self.compared_on.few, *known, is_near=is_near)
+            known = best.stats, self.free_prior, strengths, best.parameters
+            sums = self.problem.weight, best.log_likelihood
+            strengths, self.left_out = best_strengths(self.compared_on.few, *known, *sums)
         self.prior = self.free_prior.of_strengths(strengths).adapted_to(family, best.stats)
         objective = best.log_likelihood + float(family.log_prior(best.parameters[None], self.prior)[0])
         self.history = [value + objective - best.objective for value in self.history]

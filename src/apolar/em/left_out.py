@@ -333,13 +333,11 @@ def best_strengths(
     near: WhitenedParameters,
     weight: float,
     log_likelihood: float,
-    *,
-    is_near: bool = False,
 ) -> tuple[Strengths, float]:
     """Return the strengths under which rows left out are likeliest, with the responsibilities as they are.
 
-    A sample tells only how much less likely rows that are left out are; how likely the rows are follows from
-    the sums over all rows.
+    All values of each strength are compared until none is better. A sample tells only how much less likely
+    rows that are left out are; how likely the rows are follows from the sums over all rows.
 
     Parameters
     ----------
@@ -354,8 +352,6 @@ def best_strengths(
         The mixture.
     weight, log_likelihood : float
         Of all rows; the likelihood is that under the mixture.
-    is_near : bool, default=False
-        Whether the first strengths are those of a mixture nearby: only the next ones are then compared.
 
     Returns
     -------
@@ -374,45 +370,27 @@ def best_strengths(
 
     entropy = log_likelihood - float(expected(near[None])[0])
 
-    def rate(candidates: list[Strengths]) -> None:
-        several = SufficientStats(np.repeat(stats.array[None], len(candidates), axis=0), stats.n_features)
-        batched = prior.of_strengths(Strengths(*map(np.array, zip(*candidates, strict=True))))
-        start = batch([near] * len(candidates))
-        mixtures = problem.m_step(several, batched.adapted_to(family, several), start)
-        added = batched.added_rows(family, near)
-        without, seen = left_out(problem, mixtures, added, weight)
-        if row_weights.sum() < (1 - WEIGHT_ROUNDING) * weight:
-            lost = (seen - without) @ row_weights * (weight / row_weights.sum())
-            sums = expected(mixtures) + entropy - lost
-        else:
-            sums = without @ row_weights
-        known.update(zip(candidates, sums.tolist(), strict=True))
-
-    def values(name: str, best: Strengths) -> tuple[float, ...] | list[float]:
-        return _next_to(getattr(best, name), grids[name]) if is_near else grids[name]
-
     best, before = first, None
+    # A few at a time where covariances are large.
+    step = max(1, SETTINGS.kept_numbers // stats.array.size)
     while best != before:
-        before = best
-        lines = {name: [best._replace(**{name: value}) for value in values(name, best)] for name in grids}
-        others = [each for line in lines.values() for each in line]
-        new = [each for each in dict.fromkeys([best, *others]) if each not in known]
-        # A few at a time where covariances are large.
-        step = max(1, SETTINGS.kept_numbers // stats.array.size)
-        for start in range(0, len(new), step):
-            rate(new[start : start + step])
-        if not is_near:
-            # The best of each line together; from there on, the next ones.
-            is_near, highest = True, {name: max(line, key=known.__getitem__) for name, line in lines.items()}
-            rate([Strengths(**{name: getattr(each, name) for name, each in highest.items()})])
+        before, candidates = best, [best]
+        candidates += [best._replace(**{name: value}) for name, grid in grids.items() for value in grid]
+        new = [each for each in dict.fromkeys(candidates) if each not in known]
+        for begin in range(0, len(new), step):
+            part = new[begin : begin + step]
+            several = SufficientStats(np.repeat(stats.array[None], len(part), axis=0), stats.n_features)
+            batched = prior.of_strengths(Strengths(*map(np.array, zip(*part, strict=True))))
+            mixtures = problem.m_step(several, batched.adapted_to(family, several), batch([near] * len(part)))
+            without, seen = left_out(problem, mixtures, batched.added_rows(family, near), weight)
+            sums = without @ row_weights
+            if row_weights.sum() < (1 - WEIGHT_ROUNDING) * weight:
+                lost = (seen - without) @ row_weights * (weight / row_weights.sum())
+                sums = expected(mixtures) + entropy - lost
+            known.update(zip(part, sums.tolist(), strict=True))
         # The first strengths may be zero where that is not compared.
         best = max(known, key=lambda each: (each.common >= grids["common"][0], known[each]))
     return best, known[first]
-
-
-def _next_to(now: float, grid: tuple[float, ...]) -> list[float]:
-    """Return the values of a grid next to a number."""
-    return [*[value for value in grid if value < now][-1:], *[value for value in grid if value > now][:1]]
 
 
 def _grids(family: Family, stats: SufficientStats) -> dict[str, tuple[float, ...]]:
