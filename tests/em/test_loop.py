@@ -10,7 +10,7 @@ from sklearn.mixture import GaussianMixture as TheirMixture
 import apolar
 from apolar.data import open_rows
 from apolar.em.problem import Problem
-from apolar.em.quadratic_models import newton_step
+from apolar.em.quadratic_models import principal_curvatures
 from apolar.em.result import Fit, FitStatus
 from apolar.em.run import Stop, run
 from apolar.mixture import Prior
@@ -111,9 +111,18 @@ def test_the_remaining_gain_is_that_of_newtons_method():
     values = -np.array([0.0, 1e-4, 0.01, 0.2, 0.5, 0.8, 0.9, 1.0])
     hessian = (axes * values) @ axes.T
     gradient = axes[:, 1:] @ rng.standard_normal(7)
-    gain, step = newton_step(lambda point: gradient + hessian @ point, gradient, axes[:, 0])
+
+    def model(sign):
+        known = gradient, axes[:, 0]
+        curvatures, directions = principal_curvatures(lambda x: gradient + sign * hessian @ x, *known)
+        slopes = directions @ gradient
+        return curvatures, 0.5 * np.sum(slopes**2 / -curvatures), (slopes / -curvatures) @ directions
+
     expected = np.linalg.pinv(-hessian) @ gradient
+    curvatures, gain, step = model(1)
+    assert curvatures[-1] < 0
     # Gradient differences lose half the digits.
     assert gain == pytest.approx(0.5 * gradient @ expected, rel=1e-3)
     np.testing.assert_allclose(step, expected, rtol=1e-2, atol=1e-2 * np.abs(expected).max())
-    assert newton_step(lambda point: gradient - hessian @ point, gradient, axes[:, 0]) is None
+    # A direction in which the function rises is found by the first few products.
+    assert 0.1 < model(-1)[0][-1] < 1 + 1e-6

@@ -163,15 +163,11 @@ class Settings:
     gradient_difference: float = 1e-4
     min_rising: float = 2e-5
     clearly_falling: float = -0.2
-    # The estimate of the remaining gain has settled when a further product raises it by at most this factor.
-    settled: float = 1.02
     # Lengths that are tried along a rising direction, and along a Newton step.
     saddle_lengths: tuple[float, ...] = (0.05, -0.05, 0.25, -0.25, 1.0, -1.0)
     newton_lengths: tuple[float, ...] = (1.0, 0.3, 0.1)
-    # A component of fewer rows is almost empty, and a variance above its floor by no more than this fraction
-    # is at it.
+    # A component of fewer rows is almost empty.
     min_component_rows: float = 0.9
-    at_floor: float = 1e-6
     # The largest variance of rounding errors, as a fraction of the variance of a column: that of a column of
     # two values, each in half of the rows.
     max_rounding: float = 1 / 3

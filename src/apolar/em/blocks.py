@@ -208,9 +208,7 @@ class StatsBlock(Block):
 
     def stats(self, responsibilities: Any) -> Any:
         """Return the row statistics, summed under responsibilities."""
-        if isinstance(responsibilities, np.ndarray):
-            responsibilities = to_device_of(responsibilities, self.row_stats)
-        return responsibilities @ self.row_stats.T
+        return to_device_of(responsibilities, self.row_stats) @ self.row_stats.T
 
 
 class CompiledBlock(Block):
@@ -394,10 +392,7 @@ class FactorBlock(StatsBlock):
         """Return the statistics of rows and factors, summed under responsibilities times factors of tails."""
         _, roots, factors = self._factors(natural)
         xp, (n, q, _) = namespace(self.row_stats), roots.shape
-        if isinstance(weighted, np.ndarray):
-            weighted, responsibilities = (
-                to_device_of(each, factors) for each in (weighted, responsibilities)
-            )
+        weighted, responsibilities = (to_device_of(each, factors) for each in (weighted, responsibilities))
         back = to_device_of(np.ascontiguousarray(np.swapaxes(roots, -1, -2)), factors)
         shares = factors * weighted[:, None, :]
         x = self.row_stats[1 : 1 + self.n_features, ...]

@@ -165,7 +165,12 @@ def whitening_around(parameters: MixtureParameters, family: Family) -> Whitening
     weights, means = parameters.weights, parameters.means
     weights = weights if parameters.noise is None else weights / weights.sum()
     centre = weights @ means
-    family, covariances = family.without_correlations(parameters.covariances)
+    covariances = parameters.covariances
+    if family.has_factors:
+        # Their average is taken without a matrix of all columns.
+        variances = family.diagonals(covariances)
+        covariances = variances if family.unit_axes else variances.mean(axis=-1)
+        family = family.row_family
     between = family.between(means - centre, weights).sum(axis=0)
     within = family.average(covariances, weights)
     total = within + between / family.divisor(np.ones(()), means.shape[1])

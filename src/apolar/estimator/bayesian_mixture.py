@@ -13,7 +13,15 @@ from apolar._core.constants import MIN_WEIGHT
 from apolar.data import Rows
 from apolar.em.problem import Problem
 from apolar.em.result import FitStatus
-from apolar.em.variational import PosteriorFit, run_variational
+from apolar.em.variational import (
+    ConjugatePrior,
+    Posterior,
+    PosteriorFit,
+    expected_log_weights,
+    log_density_shifts,
+    mean_weights,
+    run_variational,
+)
 from apolar.em.whitening import check_scale, whitening_of
 from apolar.estimator.fit import NotConvergedWarning, check_enough_rows, check_memory
 from apolar.estimator.fitted import FittedState
@@ -23,13 +31,6 @@ from apolar.estimator.summary import Summary
 from apolar.exceptions import warn_user
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, canonical_order
-from apolar.mixture.posterior import (
-    ConjugatePrior,
-    Posterior,
-    expected_log_weights,
-    log_density_shifts,
-    mean_weights,
-)
 from apolar.moments.covariance import RowMoments, row_moments
 from apolar.search.given import requested_candidates
 

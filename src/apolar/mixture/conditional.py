@@ -110,11 +110,6 @@ class RootedComponents:
     means: Array
     roots: Array
 
-    @property
-    def linear(self) -> Array:
-        """The means, which have the shape of the linear parameters."""
-        return self.means
-
     def given(self, missing: Array) -> ConditionalComponents:
         """Return the components given some columns: see `NaturalComponents.given`."""
         n_features = missing.shape[1]

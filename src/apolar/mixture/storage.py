@@ -66,11 +66,6 @@ class Covariances:
         """The floor of the variances in whitened coordinates, for fits without a prior."""
         return MIN_VARIANCES[self.n_axes]
 
-    @property
-    def own_axes(self) -> tuple[int, ...]:
-        """The axes of one covariance in an array of them: the last ones."""
-        return tuple(range(-self.n_axes, 0))
-
     def each(self, values: Array) -> Array:
         """Return values per covariance with axes of length one instead of those of a covariance."""
         return np.asarray(values)[(..., *(None,) * self.n_axes)]
@@ -214,7 +209,8 @@ class Covariances:
 
     def trace_ratio(self, scatter: Array, covariances: Array) -> Array:
         """Return tr(S^-1 scatter) for each covariance S."""
-        return (self.precisions(covariances) * scatter).sum(axis=self.own_axes)
+        products = self.precisions(covariances) * scatter
+        return products.sum(axis=tuple(range(-self.n_axes, 0)))
 
     def relative_variances(self, scatter: Array, covariances: Array) -> Array:
         """Return the eigenvalues of S^-1 scatter for each covariance S, shape (..., n)."""
@@ -225,11 +221,6 @@ class Covariances:
             values = np.linalg.eigvalsh(np.swapaxes(whiteners, -1, -2) @ scatter @ whiteners)
         # By rounding, they can be below zero.
         return np.asarray(np.maximum(values, 0.0))
-
-    def relative_spectrum(self, stats: SufficientStats, covariances: Array) -> tuple[Array, Array]:
-        """Return `relative_variances` of the scatters of components, and the log-determinants."""
-        variances = self.relative_variances(self.scatter(stats), covariances)
-        return variances, self.log_det(covariances, stats.n_features)
 
     def smallest_variance(self, covariances: Array) -> float:
         """Return the smallest variance of any component in any direction."""
