@@ -32,7 +32,7 @@ from apolar.data import open_rows
 from apolar.data.chunks import as_counts
 from apolar.data.sources import naming_text_columns
 from apolar.em.whitening import check_scale
-from apolar.estimator.known_inputs import unknown_rows
+from apolar.estimator.inputs import unknown_rows
 from apolar.mixture.prior import Prior
 from apolar.moments.covariance import row_moments
 from apolar.scores import CRITERIA
@@ -47,8 +47,8 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
     A row goes to the class under which it is most probable, with the shares of the classes taken into
     account. By default, what describes the classes is chosen by the rows: parts of them are left out in turn,
     and what predicts their classes best is fitted to all rows. The simplest choice is one Gaussian for each
-    class, between linear and quadratic discriminant analysis and naive Bayes, whichever predicts single rows
-    left out best, in closed form; a mixture is chosen only where it predicts better by more than a standard
+    class, between linear and quadratic discriminant analysis and naive Bayes, whichever predicts rows left
+    out best; a mixture is chosen only where it predicts better by more than a standard
     error. A few rows are therefore enough. `message_` says what was chosen and why. Rows of unknown class, if
     there are any, take part in the Gaussians of the classes.
 
@@ -166,7 +166,10 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
         -------
         self : MixtureClassifier
         """
-        numbers = self._checked_numbers()
+        numbers, is_named = self.n_components, isinstance(self.n_components, str)
+        if is_named and numbers != "auto":
+            raise ValueError(f"n_components must be a number, several, or 'auto'; got {numbers!r}.")
+        numbers = () if is_named else component_numbers(numbers)
         one_of(self.criterion, "criterion", ("brier_score", *CRITERIA))
         checks = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "ensure_min_samples": 2}
         is_unknown = unknown_rows(y)
@@ -214,14 +217,6 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
             self.__dict__.pop(name, None)
         self.__dict__.update(attributes, mixtures_=found.mixtures)
         return self
-
-    def _checked_numbers(self) -> tuple[int, ...]:
-        """Return the numbers of components to try, none for "auto"."""
-        if isinstance(self.n_components, str) and self.n_components == "auto":
-            return ()
-        if isinstance(self.n_components, str):
-            raise ValueError(f"n_components must be a number, several, or 'auto'; got {self.n_components!r}.")
-        return component_numbers(self.n_components)
 
     def _checked_prior(self) -> Array:
         """Return the probabilities of the classes."""
