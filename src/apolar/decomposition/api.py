@@ -3,6 +3,7 @@
 import time
 from contextlib import nullcontext
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from apolar._core.checks import (
 )
 from apolar._core.threads import one_blas_thread
 from apolar.decomposition.constraints import CONSTRAINTS, check_constraint, drop_zero_terms
+from apolar.decomposition.exact.digits import MovingTerms, refine_digits
 from apolar.decomposition.implicit import decompose_rows, form_rows
 from apolar.decomposition.methods import (
     METHODS,
@@ -29,7 +31,15 @@ from apolar.decomposition.methods import (
     rate,
     refine_terms,
 )
-from apolar.decomposition.ranks import HankelSVD, RankRule, exact_rank, numerical_rank, resolve_rank
+from apolar.decomposition.ranks import (
+    HankelSVD,
+    RankRule,
+    exact_rank,
+    generic_rank,
+    hides_digits,
+    numerical_rank,
+    resolve_rank,
+)
 from apolar.decomposition.terms import (
     Contractible,
     Terms,
@@ -120,11 +130,39 @@ def decompose_balanced(problem: DecompositionProblem, rng: np.random.Generator) 
     vectors = scaled_by_power(terms.vectors.T, -exponents[:, None]).T
     weights, points = canonical_terms(vectors, terms.signs, tensor.order)
     residual = relative_residual(tensor, weights, points)
-    return replace(waring, weights=weights, points=points, residual=residual)
+    # In these units the terms may be so large that rounding leaves more than that of the tensor.
+    status = Status.EXACT if residual <= TUNING.exact_residual else Status.DIVERGING
+    return replace(waring, weights=weights, points=points, residual=residual, status=status)
+
+
+def compare_digits(waring: Waring) -> Waring:
+    """Return exact terms as approximate ones if their form, in exact numbers, has digits that they miss.
+
+    Terms of a form whose small parts are rounding of the others, in floating point, are refined to more
+    digits, in units in which variables are of one size: only those of the form itself come nearer to it.
+    Without python-flint this is not done.
+    """
+    form, order = waring.tensor, waring.order
+    if waring.status is not Status.EXACT or form is None or not hides_digits(form):
+        return waring
+    sizes = np.max(np.abs(waring.points) * np.abs(waring.weights[:, None]) ** (1 / order), axis=0)
+    powers = -np.rint(np.log2(np.where(sizes > 0, sizes, 1.0))).astype(int)
+    shifts = (form.exponents @ powers).tolist()
+    exact = form.exact_coefficients or ()
+    target = [value * Fraction(2) ** shift for value, shift in zip(exact, shifts, strict=True)]
+    try:
+        terms = MovingTerms.of(waring.weights, waring.points * 2.0**powers, order)
+        refine_digits(terms, target, TUNING.first_bits)
+    except ImportError:
+        return waring
+    except (ValueError, np.linalg.LinAlgError):
+        bounds = waring.certificate.exact_rank_bound, 2 * generic_rank(form.dim, order)
+        return replace(waring, status=Status.APPROXIMATE, rank_bounds=bounds)
+    return waring
 
 
 def simple_terms(
-    form: SymmetricTensor, rank: int | RankRule | None, *, is_nonnegative: bool
+    form: SymmetricTensor, rank: int | RankRule | None, *, exact_rank: int | None, is_nonnegative: bool
 ) -> tuple[Terms, str, Array]:
     """Return the terms of a linear or quadratic form, or one in a single variable, without a search.
 
@@ -133,6 +171,8 @@ def simple_terms(
     form : SymmetricTensor
     rank : int, callable or None
         As `decompose` takes it.
+    exact_rank : int or None
+        That of the matrix in exact numbers, where the form has them.
     is_nonnegative : bool
         Whether to keep only what is positive, of a form of one term.
 
@@ -146,7 +186,8 @@ def simple_terms(
     """
     if form.order == 2 and form.dim > 1:
         weights, points, spectrum = _quadratic_terms(form)
-        number, source, method = numerical_rank(spectrum), "the numerical rank of its matrix", "eigenvectors"
+        number, source = numerical_rank(spectrum), "the numerical rank of its matrix"
+        number, method = max(number, exact_rank or 0), "eigenvectors"
         if rank is not None:
             asked, source = resolve_rank(rank, spectrum)
             if asked > form.dim:
@@ -376,7 +417,9 @@ def decompose(
     is_nonnegative = constraint == "nonnegative"
     # Eigenvectors are orthonormal, and have signs as they come.
     if form.order == 1 or form.dim == 1 or (form.order == 2 and not is_nonnegative):
-        terms, source, spectrum = simple_terms(form, rank, is_nonnegative=is_nonnegative)
+        terms, source, spectrum = simple_terms(
+            form, rank, exact_rank=exact_rank(given), is_nonnegative=is_nonnegative
+        )
     else:
         problem = DecompositionProblem(
             form, HankelSVD(form, row_degree), rank, field, refine, max_iter, n_starts, tol, deadline,
@@ -392,7 +435,7 @@ def decompose(
                 else None
             )
             if balanced is not None:
-                return scale_back(replace(balanced, tensor=given), exponent, form)
+                return compare_digits(scale_back(replace(balanced, tensor=given), exponent, form))
             terms, source = search(problem, rng)
         spectrum = problem.flattening.singular_values
     if constraint is not None:
@@ -401,7 +444,7 @@ def decompose(
         terms, form.order, form.norm(), singular_values=spectrum, rank_source=source, constraint=constraint,
         tensor=given,
     )  # fmt: skip
-    return scale_back(waring, exponent, form) if exponent else waring
+    return compare_digits(scale_back(waring, exponent, form) if exponent else waring)
 
 
 def _check_row_degree(row_degree: int, method: str, order: int) -> int:

@@ -218,7 +218,10 @@ def real_if_all_are(points: Array) -> Array:
 
 def exact_or_none(problem: DecompositionProblem, method: str, points: Array | None) -> Terms | None:
     """Return the terms of points if they are the tensor's own, after a refinement, and in the field."""
-    if points is None or (problem.field == "real" and np.iscomplexobj(points)):
+    # Digits that rounding takes may prove that the rank is larger.
+    if points is None or len(points) < (problem.exact_rank or 0):
+        return None
+    if problem.field == "real" and np.iscomplexobj(points):
         return None
     terms = rate_points(problem, method, points)
     if terms.residual > TUNING.promising or terms.is_diverging:
@@ -746,10 +749,12 @@ def summand_terms(problem: DecompositionProblem, rng: np.random.Generator) -> tu
             own, flattening.left.shape[1], "the numerical rank of the Hankel matrix", rng
         )
         found.append(replace(terms, vectors=terms.vectors @ variables))
-        if len(summands) == 1:
-            return rate(tensor, found[0], may_move=False), source
-        if not terms.is_exact:
+        if not terms.is_exact and len(summands) > 1:
             return None
+    if sum(terms.rank for terms in found) < (problem.exact_rank or 0):
+        return None
+    if len(found) == 1:
+        return rate(tensor, found[0], may_move=False), source
     vectors, signs = (
         np.concatenate([getattr(terms, part) for terms in found]) for part in ("vectors", "signs")
     )
@@ -759,7 +764,8 @@ def summand_terms(problem: DecompositionProblem, rng: np.random.Generator) -> tu
     lower = max(sum(lowest) if is_additive else max(lowest), rank_bound(tensor), problem.exact_rank or 0)
     is_known = is_additive and lower == joined.rank
     joined = replace(joined, rank_bounds=None if is_known else (lower, joined.rank))
-    return (joined, "the ranks of summands that share no variable") if joined.is_exact else None
+    is_sum = joined.is_exact and joined.rank >= lower
+    return (joined, "the ranks of summands that share no variable") if is_sum else None
 
 
 def _few_starts(problem: DecompositionProblem, rank: int, rng: np.random.Generator) -> Terms:

@@ -2,8 +2,9 @@
 
 import itertools
 import numbers
-from collections.abc import Callable
-from math import comb, lcm, prod
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from math import comb, gcd, lcm, prod
 from typing import Any
 
 import numpy as np
@@ -179,8 +180,7 @@ def exact_rank(tensor: SymmetricTensor) -> int | None:
     where = product_positions(tensor.dim, tensor.order - tensor.order // 2, tensor.order // 2)
     if where.size * min(where.shape) > TUNING.dense_work:
         return 0
-    unit = lcm(*(value.denominator for value in exact))
-    residues = np.array([int(value * unit) % PRIME for value in exact])
+    residues = np.array([value % PRIME for value in integers(exact)])
     matrix, rank = residues[where], 0
     for column in range(matrix.shape[1]):
         rows = rank + np.flatnonzero(matrix[rank:, column])
@@ -190,6 +190,18 @@ def exact_rank(tensor: SymmetricTensor) -> int | None:
             matrix[rank + 1 :] = (matrix[rank + 1 :] - matrix[rank + 1 :, column, None] * pivot) % PRIME
             rank += 1
     return rank
+
+
+def integers(exact: Sequence[Fraction]) -> list[int]:
+    """Return the integers in the ratio of some fractions."""
+    unit = lcm(*(value.denominator for value in exact))
+    return [int(value * unit) for value in exact]
+
+
+def hides_digits(tensor: SymmetricTensor) -> bool:
+    """Return whether a tensor in exact numbers has parts below the rounding of its largest coefficient."""
+    values = integers(tensor.exact_coefficients or ())
+    return max(map(abs, values), default=0) * TUNING.rounding > gcd(*values)
 
 
 def tolerance(rtol: float) -> RankRule:
