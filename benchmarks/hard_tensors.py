@@ -81,12 +81,10 @@ def binary_with_multiple_points(rng: np.random.Generator) -> Form:
     order = int(rng.integers(4, 10))
     multiple = int(rng.integers(2, (order + 1) // 2 + 1))
     n_simple = int(rng.integers((order + 1) // 2 - multiple + 1))
-    slopes = rng.choice(np.arange(-4, 5), n_simple + 2, replace=False)
-    at, other = linear(np.array([1.0, slopes[0]])), linear(np.array([1.0, slopes[1]]))
-    form = product(*[at] * (order - multiple + 1), *[other] * (multiple - 1))
-    for slope in slopes[2:]:
-        form = form + SymmetricTensor.from_waring([1.0], [[1.0, float(slope)]], order)
-    return form, order + 2 - multiple - n_simple
+    first, second, *others = rng.choice(np.arange(-4, 5), n_simple + 2, replace=False)
+    text = f"(x+{first}*y)^{order - multiple + 1}*(x+{second}*y)^{multiple - 1}"
+    text = "+".join([text, *(f"(x+{slope}*y)^{order}" for slope in others)]).replace("+-", "-")
+    return SymmetricTensor.from_polynomial(text), order + 2 - multiple - n_simple
 
 
 def near_a_tangent(rng: np.random.Generator) -> Form:
@@ -346,8 +344,8 @@ def main() -> None:
         rows.append([name, *numbers, f"{np.median(seconds):.3f}", f"{max(seconds):.1f}"])
     words = (
         f"{N_FORMS} forms of each kind, the rank not given. False are exact terms that are fewer than the "
-        "rank, or whose sum is not the form, bounds that exclude the rank, and the claim that a sum is unique "
-        "where there are others. Forms with noise are generic, and few terms of them are expected."
+        "rank, or whose sum is not the form, bounds that exclude the rank, and the claim that a sum is "
+        "unique where there are others. Forms with noise are generic, and few terms of them are expected."
     )
     header = ["form", *outcomes, "median s", "largest s"]
     problems.save(

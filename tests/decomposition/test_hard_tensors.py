@@ -171,12 +171,24 @@ def test_units_of_variables_do_not_matter(order, digits, seed):
 
 
 def test_rounding_is_no_variable():
-    # The entries of two variables are rounding of the third: they are not magnified to terms.
+    # The entries of two variables are as small as rounding of the third: they are not magnified to terms, and
+    # the term without them is not the tensor.
     rng = np.random.default_rng(0)
     coefficients = 1e-17 * rng.standard_normal(15)
     coefficients[0] = 1.0
     waring = decompose(SymmetricTensor(4, 3, coefficients), random_state=0)
-    assert (waring.rank, waring.status) == (1, Status.EXACT)
+    assert (waring.rank, waring.status) == (1, Status.APPROXIMATE)
+    assert waring.residual < 1e-15
+
+
+def test_terms_that_miss_a_small_variable_are_not_exact():
+    # x^2*y + z^3 and others in units from 10^-4 to 10^4, as numbers in floating point.
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        forms = rng.standard_normal((3, 3)) * 10.0 ** rng.uniform(-4, 4, 3)
+        x, y, z = (SymmetricTensor(1, 3, form) for form in forms)
+        waring = decompose(x * x * y + z * z * z, random_state=seed)
+        assert waring.rank == 4 or waring.status is not Status.EXACT
 
 
 # --- the last digits ---------------------------------------------------------------------------------------

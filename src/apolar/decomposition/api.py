@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from apolar._core.arrays import Array, binary_exponent, scaled_by_power
+from apolar._core.arrays import Array, IndexArray, binary_exponent, scaled_by_power
 from apolar._core.checks import (
     Constraint,
     Field,
@@ -113,26 +113,49 @@ def scale_back(waring: Waring, exponent: int, form: SymmetricTensor) -> Waring:
     return replace(waring, weights=weights, singular_values=values, residual=residual)
 
 
-def decompose_balanced(problem: DecompositionProblem, rng: np.random.Generator) -> Waring | None:
-    """Return the exact decomposition of a tensor that is found with variables in other units, or None."""
-    found = balanced_problem(problem, rng)
-    if found is None:
-        return None
-    own, exponents = found
-    terms_and_source = balanced_method(own, rng)
+def decompose_balanced(
+    problem: DecompositionProblem, exponents: IndexArray, tensor: SymmetricTensor, rng: np.random.Generator
+) -> Waring | None:
+    """Return the exact decomposition of a tensor that is found with variables in other units, or None.
+
+    Parameters
+    ----------
+    problem : DecompositionProblem
+        With the variables in these units.
+    exponents : ndarray of int, shape (dim,)
+        They are those of the tensor times two to these powers.
+    tensor : SymmetricTensor
+    rng : numpy.random.Generator
+    """
+    terms_and_source = balanced_method(problem, rng)
     if terms_and_source is None:
         return None
-    tensor, (terms, source) = problem.tensor, terms_and_source
-    values = own.flattening.singular_values
-    waring = to_waring(terms, tensor.order, own.tensor.norm(), singular_values=values, rank_source=source)
+    (terms, source), values = terms_and_source, problem.flattening.singular_values
+    source = f"{source}, with variables in units of one size"
+    order, norm = tensor.order, problem.tensor.norm()
+    waring = to_waring(terms, order, norm, singular_values=values, rank_source=source)
     if waring.status is not Status.EXACT:
         return None
     vectors = scaled_by_power(terms.vectors.T, -exponents[:, None]).T
-    weights, points = canonical_terms(vectors, terms.signs, tensor.order)
+    weights, points = canonical_terms(vectors, terms.signs, order)
     residual = relative_residual(tensor, weights, points)
     # In these units the terms may be so large that rounding leaves more than that of the tensor.
     status = Status.EXACT if residual <= TUNING.exact_residual else Status.DIVERGING
     return replace(waring, weights=weights, points=points, residual=residual, status=status)
+
+
+def compare_in_units(waring: Waring, problem: DecompositionProblem, exponents: IndexArray) -> Waring:
+    """Return exact terms with the status that they have, after a few steps, in other units of variables.
+
+    Parts of a tensor that are rounding of its largest coefficient may be all that there is of a variable.
+    The other parameters are those of `decompose_balanced`.
+    """
+    if waring.status is not Status.EXACT:
+        return waring
+    vectors, signs = absorb_weights(waring.weights, waring.points, waring.order)
+    vectors = scaled_by_power(vectors.T, exponents[:, None]).T
+    terms = rate(problem.tensor, Terms(vectors, signs, gradient_size=0.0, converged=True))
+    return replace(waring, status=to_waring(terms, waring.order, problem.tensor.norm()).status)
 
 
 def compare_digits(waring: Waring) -> Waring:
@@ -145,13 +168,14 @@ def compare_digits(waring: Waring) -> Waring:
     form, order = waring.tensor, waring.order
     if waring.status is not Status.EXACT or form is None or not hides_digits(form):
         return waring
-    sizes = np.max(np.abs(waring.points) * np.abs(waring.weights[:, None]) ** (1 / order), axis=0)
+    vectors = waring.points * np.abs(waring.weights[:, None]) ** (1 / order)
+    sizes = np.abs(vectors).max(axis=0)
     powers = -np.rint(np.log2(np.where(sizes > 0, sizes, 1.0))).astype(int)
     shifts = (form.exponents @ powers).tolist()
     exact = form.exact_coefficients or ()
     target = [value * Fraction(2) ** shift for value, shift in zip(exact, shifts, strict=True)]
     try:
-        terms = MovingTerms.of(waring.weights, waring.points * 2.0**powers, order)
+        terms = MovingTerms.of(waring.weights / np.abs(waring.weights), vectors * 2.0**powers, order)
         refine_digits(terms, target, TUNING.first_bits)
     except ImportError:
         return waring
@@ -414,7 +438,7 @@ def decompose(
     if not np.isfinite(given.norm()):
         raise ValueError("The norm of the tensor overflows: divide it by its largest coefficient first.")
     form, exponent = scale_to_unit(given)
-    is_nonnegative = constraint == "nonnegative"
+    is_nonnegative, balanced = constraint == "nonnegative", None
     # Eigenvectors are orthonormal, and have signs as they come.
     if form.order == 1 or form.dim == 1 or (form.order == 2 and not is_nonnegative):
         terms, source, spectrum = simple_terms(
@@ -429,13 +453,11 @@ def decompose(
         # Threads in products of small matrices take up to seven times as long.
         is_small = len(form.coefficients) <= TUNING.one_thread_coefficients
         with one_blas_thread() if is_small else nullcontext():
-            balanced = (
-                decompose_balanced(problem, rng)
-                if method == "auto" and refine and constraint is None
-                else None
-            )
-            if balanced is not None:
-                return compare_digits(scale_back(replace(balanced, tensor=given), exponent, form))
+            wants_best = method == "auto" and refine and constraint is None
+            balanced = balanced_problem(problem, rng) if wants_best else None
+            waring = decompose_balanced(*balanced, form, rng) if balanced is not None else None
+            if waring is not None:
+                return compare_digits(scale_back(replace(waring, tensor=given), exponent, form))
             terms, source = search(problem, rng)
         spectrum = problem.flattening.singular_values
     if constraint is not None:
@@ -444,6 +466,8 @@ def decompose(
         terms, form.order, form.norm(), singular_values=spectrum, rank_source=source, constraint=constraint,
         tensor=given,
     )  # fmt: skip
+    if balanced is not None:
+        waring = compare_in_units(waring, *balanced)
     return compare_digits(scale_back(waring, exponent, form) if exponent else waring)
 
 

@@ -2,9 +2,9 @@
 
 import itertools
 import numbers
-from collections.abc import Callable, Sequence
-from fractions import Fraction
+from collections.abc import Callable
 from math import comb, gcd, lcm, prod
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -174,13 +174,13 @@ def exact_rank(tensor: SymmetricTensor) -> int | None:
     >>> exact_rank(apolar.SymmetricTensor.from_polynomial("x^3 + y^3/10^30"))
     2
     """
-    exact = tensor.exact_coefficients
-    if exact is None:
+    values = exact_integers(tensor)
+    if values is None:
         return None
     where = product_positions(tensor.dim, tensor.order - tensor.order // 2, tensor.order // 2)
     if where.size * min(where.shape) > TUNING.dense_work:
         return 0
-    residues = np.array([value % PRIME for value in integers(exact)])
+    residues = (values % PRIME).astype(np.int64)
     matrix, rank = residues[where], 0
     for column in range(matrix.shape[1]):
         rows = rank + np.flatnonzero(matrix[rank:, column])
@@ -192,16 +192,19 @@ def exact_rank(tensor: SymmetricTensor) -> int | None:
     return rank
 
 
-def integers(exact: Sequence[Fraction]) -> list[int]:
-    """Return the integers in the ratio of some fractions."""
-    unit = lcm(*(value.denominator for value in exact))
-    return [int(value * unit) for value in exact]
+def exact_integers(tensor: SymmetricTensor) -> Array | None:
+    """Return the exact coefficients times their common denominator, as integers, or None without them."""
+    if tensor.exact_coefficients is None:
+        return None
+    values = np.array(tensor.exact_coefficients)
+    unit = lcm(*np.frompyfunc(attrgetter("denominator"), 1, 1)(values))
+    return np.asarray(np.frompyfunc(int, 1, 1)(values * unit))
 
 
 def hides_digits(tensor: SymmetricTensor) -> bool:
     """Return whether a tensor in exact numbers has parts below the rounding of its largest coefficient."""
-    values = integers(tensor.exact_coefficients or ())
-    return max(map(abs, values), default=0) * TUNING.rounding > gcd(*values)
+    values = exact_integers(tensor)
+    return values is not None and bool(np.abs(values).max() > gcd(*values) * round(1 / TUNING.rounding))
 
 
 def tolerance(rtol: float) -> RankRule:
