@@ -204,7 +204,7 @@ def points_of_a_grid(rng: np.random.Generator) -> Form:
         points = points[rng.choice(len(points), min(rank, len(points)), replace=False)]
         weights = rng.choice([-2, -1, 1, 3], len(points))
         tensor = SymmetricTensor.from_waring(weights.tolist(), points.tolist(), order)
-        if exact_rank(tensor) == len(points):
+        if exact_rank(tensor)[0] == len(points):
             return tensor, len(points)
 
 

@@ -36,7 +36,6 @@ from apolar.decomposition.ranks import (
     RankRule,
     exact_rank,
     generic_rank,
-    hides_digits,
     numerical_rank,
     resolve_rank,
 )
@@ -166,7 +165,7 @@ def compare_digits(waring: Waring) -> Waring:
     Without python-flint this is not done.
     """
     form, order = waring.tensor, waring.order
-    if waring.status is not Status.EXACT or form is None or not hides_digits(form):
+    if waring.status is not Status.EXACT or form is None:
         return waring
     vectors = waring.points * np.abs(waring.weights[:, None]) ** (1 / order)
     sizes = np.abs(vectors).max(axis=0)
@@ -186,7 +185,7 @@ def compare_digits(waring: Waring) -> Waring:
 
 
 def simple_terms(
-    form: SymmetricTensor, rank: int | RankRule | None, *, exact_rank: int | None, is_nonnegative: bool
+    form: SymmetricTensor, rank: int | RankRule | None, least: int | None, *, is_nonnegative: bool
 ) -> tuple[Terms, str, Array]:
     """Return the terms of a linear or quadratic form, or one in a single variable, without a search.
 
@@ -195,8 +194,8 @@ def simple_terms(
     form : SymmetricTensor
     rank : int, callable or None
         As `decompose` takes it.
-    exact_rank : int or None
-        That of the matrix in exact numbers, where the form has them.
+    least : int or None
+        The rank of the matrix in exact numbers, where the form has them.
     is_nonnegative : bool
         Whether to keep only what is positive, of a form of one term.
 
@@ -211,7 +210,7 @@ def simple_terms(
     if form.order == 2 and form.dim > 1:
         weights, points, spectrum = _quadratic_terms(form)
         number, source = numerical_rank(spectrum), "the numerical rank of its matrix"
-        number, method = max(number, exact_rank or 0), "eigenvectors"
+        number, method = max(number, least or 0), "eigenvectors"
         if rank is not None:
             asked, source = resolve_rank(rank, spectrum)
             if asked > form.dim:
@@ -425,7 +424,9 @@ def decompose(
         steps = max_iter if refine else 0
         rows = decompose_rows(tensor, rank, formed, rng, n_starts=n_starts, max_iter=steps, tol=tol)
         return replace(rows, tensor=None)  # not the small one of the projection
-    given = as_tensor(tensor).real_if_close(1e-15)
+    given = as_tensor(tensor)
+    if np.iscomplexobj(given.coefficients):
+        given = given.real_if_close(1e-15)
     if constraint is not None and given.is_complex:
         raise ValueError(f"The constraint {constraint!r} is about real tensors, and this one is complex.")
     if field == "real" and given.is_complex:
@@ -438,26 +439,25 @@ def decompose(
     if not np.isfinite(given.norm()):
         raise ValueError("The norm of the tensor overflows: divide it by its largest coefficient first.")
     form, exponent = scale_to_unit(given)
+    least, hides_digits = exact_rank(given)
     is_nonnegative, balanced = constraint == "nonnegative", None
     # Eigenvectors are orthonormal, and have signs as they come.
     if form.order == 1 or form.dim == 1 or (form.order == 2 and not is_nonnegative):
-        terms, source, spectrum = simple_terms(
-            form, rank, exact_rank=exact_rank(given), is_nonnegative=is_nonnegative
-        )
+        terms, source, spectrum = simple_terms(form, rank, least, is_nonnegative=is_nonnegative)
     else:
         problem = DecompositionProblem(
-            form, HankelSVD(form, row_degree), rank, field, refine, max_iter, n_starts, tol, deadline,
-            exact_rank(given),
-        )  # fmt: skip
+            form, HankelSVD(form, row_degree), rank, field, refine, max_iter, n_starts, tol, deadline, least
+        )
         search = METHODS[method] if constraint is None else CONSTRAINTS[constraint]
-        # Threads in products of small matrices take up to seven times as long.
-        is_small = len(form.coefficients) <= TUNING.one_thread_coefficients
+        # Threads in products of small matrices take up to seven times as long; the smallest use none.
+        is_small = TUNING.few_coefficients < len(form.coefficients) <= TUNING.one_thread_coefficients
         with one_blas_thread() if is_small else nullcontext():
             wants_best = method == "auto" and refine and constraint is None
             balanced = balanced_problem(problem, rng) if wants_best else None
             waring = decompose_balanced(*balanced, form, rng) if balanced is not None else None
             if waring is not None:
-                return compare_digits(scale_back(replace(waring, tensor=given), exponent, form))
+                waring = scale_back(replace(waring, tensor=given), exponent, form)
+                return compare_digits(waring) if hides_digits else waring
             terms, source = search(problem, rng)
         spectrum = problem.flattening.singular_values
     if constraint is not None:
@@ -468,7 +468,8 @@ def decompose(
     )  # fmt: skip
     if balanced is not None:
         waring = compare_in_units(waring, *balanced)
-    return compare_digits(scale_back(waring, exponent, form) if exponent else waring)
+    waring = scale_back(waring, exponent, form) if exponent else waring
+    return compare_digits(waring) if hides_digits else waring
 
 
 def _check_row_degree(row_degree: int, method: str, order: int) -> int:

@@ -35,7 +35,7 @@ class Objective:
     signs : ndarray, shape (rank,)
         +1 or -1.
     scale : float
-        The T above is the tensor divided by this.
+        The T above is the tensor divided by this, and its vectors those of the tensor by the d-th root.
     penalty : float, default=0
         The sum of sizes is, at its least, the nuclear norm of the tensor: where there are more terms than
         variables, a start without a penalty nearly always ends in large terms that cancel each other.
@@ -48,11 +48,6 @@ class Objective:
     scale: float
     penalty: float = 0.0
     is_nonnegative: bool = False
-
-    @property
-    def unit(self) -> float:
-        """Vectors of the tensor are those of the quotient times this."""
-        return float(self.scale ** (1 / self.tensor.order))
 
 
 class TermsModel:
@@ -227,12 +222,13 @@ def gauss_newton(
     def is_slow(gain: float, cost: float) -> bool:
         return gain < TUNING.promising * cost and 2 * cost > give_up_above**2
 
-    start = TermsModel(objective, terms.vectors.astype(dtype) / objective.unit)
+    unit = objective.scale ** (1 / tensor.order)
+    start = TermsModel(objective, terms.vectors.astype(dtype) / unit)
     model, costs = descend(start, max_iter=max_iter, tol=tol, is_slow=is_slow, patience=5)
     history = np.sqrt(np.maximum(2 * np.array([*costs, model.cost]), 0.0)).tolist()
     return replace(
         terms,
-        vectors=model.vectors * objective.unit,
+        vectors=model.vectors * unit,
         residual=history.pop(),
         gradient_size=model.gradient_size,
         converged=has_converged(model.gradient_size, tol),
@@ -265,12 +261,13 @@ def penalised_descent(tensor: SymmetricTensor, terms: Terms) -> Terms:
     def is_slow(gain: float, cost: float) -> bool:
         return gain < TUNING.promising * cost or cost < TUNING.rounding
 
-    moved = terms.vectors / objective.unit
+    unit = objective.scale ** (1 / tensor.order)
+    moved = terms.vectors / unit
     for penalty in (*np.geomspace(1e-2, 1e-4, 5), 0.0):
         model = TermsModel(replace(objective, penalty=float(penalty)), moved)
         max_iter, damping = (8, 1e-2) if penalty else (TUNING.short_run, 1e-4)
         moved = descend(model, max_iter=max_iter, damping=damping, is_slow=is_slow)[0].vectors
-    return replace(terms, vectors=moved * objective.unit)
+    return replace(terms, vectors=moved * unit)
 
 
 def to_last_digits(model: TermsModel) -> TermsModel:
@@ -318,11 +315,12 @@ def polish(tensor: SymmetricTensor, terms: Terms) -> Terms:
     """
     order, norm = tensor.order, tensor.norm()
     objective, largest = Objective(tensor, terms.signs, norm), 2.0 * terms.sizes(order).sum()
-    model = TermsModel(objective, terms.vectors / objective.unit)
+    unit = norm ** (1 / order)
+    model = TermsModel(objective, terms.vectors / unit)
     model, _ = descend(model, max_iter=TUNING.short_run, tol=np.finfo(float).eps)
     before = np.nan
     for _ in range(TUNING.short_run):
-        vectors = model.vectors * objective.unit
+        vectors = model.vectors * unit
         residual = relative_residual(tensor, terms.signs, vectors)
         moved = replace(terms, vectors=vectors, residual=residual)
         if residual < terms.residual and moved.sizes(order).sum() <= largest:

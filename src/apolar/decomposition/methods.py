@@ -21,9 +21,10 @@ from apolar.decomposition.least_squares import (
 )
 from apolar.decomposition.pencil import (
     fit_terms,
+    joint_eigenvalues,
     kernel_zeros,
     merge_points,
-    pencil_points,
+    pencil_slices,
     real_starts,
     rotate_to_real,
     sylvester_points,
@@ -123,12 +124,12 @@ def rate(tensor: SymmetricTensor, terms: Terms, *, may_move: bool = True) -> Ter
     Those that are nearly exact are polished, unless they have to stay as they are.
     """
     order, norm = tensor.order, tensor.norm()
-    objective = Objective(tensor, terms.signs, norm)
-    model = TermsModel(objective, terms.vectors / objective.unit)
+    objective, unit = Objective(tensor, terms.signs, norm), norm ** (1 / order)
+    model = TermsModel(objective, terms.vectors / unit)
     if may_move and model.relative_residual < TUNING.nearly_exact:
         model = to_last_digits(model)
-        vectors = model.vectors * objective.unit
-        terms = replace(terms, vectors=vectors, residual=model.relative_residual)
+        vectors, residual = model.vectors * unit, model.relative_residual
+        terms = replace(terms, vectors=vectors, residual=residual)
         if is_rounding(terms, order, norm):
             terms = replace(terms, gradient_size=0.0, converged=True)
         else:
@@ -204,7 +205,8 @@ def pencil_or_none(problem: DecompositionProblem, rank: int, rng: np.random.Gene
     if rank > flattening.left.shape[1]:
         return None
     try:
-        points = pencil_points(flattening.left[:, :rank], tensor.dim, flattening.row_degree, rng)
+        image = flattening.left[:, :rank]
+        points = joint_eigenvalues(pencil_slices(image, tensor.dim, flattening.row_degree), rng)
     except np.linalg.LinAlgError:
         return None
     return real_if_all_are(points) if np.iscomplexobj(points) and not tensor.is_complex else points
@@ -227,7 +229,7 @@ def exact_or_none(problem: DecompositionProblem, method: str, points: Array | No
     terms = rate(problem.tensor, fit_terms(problem.tensor, points, method), may_move=problem.refine)
     if terms.residual > TUNING.promising or terms.is_diverging:
         return None
-    finished = converge(problem, terms)
+    finished = terms if terms.converged else converge(problem, terms)
     return finished if is_settled(problem, finished) else None
 
 

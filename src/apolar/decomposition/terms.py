@@ -136,8 +136,8 @@ def canonical_terms(vectors: Array, signs: Array, order: int) -> tuple[Array, Ar
         weights = weights * signs
     scale = np.abs(weights).max() if len(weights) else 1.0
     # The last key is the first to sort by.
-    parts = [points.imag, points.real] if is_complex else [points]
-    keys = [*(part.T[::-1] for part in parts), np.abs(weights / (scale or 1.0))[None]]
+    coordinates = np.concatenate([points.real, points.imag], axis=1) if is_complex else points
+    keys = [coordinates.T[::-1], np.abs(weights / (scale or 1.0))[None]]
     by_weight = np.lexsort(-np.concatenate(keys).round(9))
     return weights[by_weight], points[by_weight]
 
