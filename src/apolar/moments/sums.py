@@ -1,9 +1,9 @@
-"""Sums of powers of rows, and their change of centre."""
+"""Sums of powers of rows about a centre."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from apolar.data import Chunk, Rows, on_checked
 from apolar.data.chunks import check_weights, row_squares
 from apolar.data.rows import DENSE_COLUMNS, add_up
 from apolar.moments import device_sums
-from apolar.tensor import SymmetricTensor, n_monomials
+from apolar.tensor import n_monomials
 from apolar.tensor.monomials import dense_positions, power_sums
 
 # The most columns for which the compiled extension is faster than BLAS.
@@ -45,114 +45,6 @@ def check_total_variance(variance: float) -> None:
         f"The columns have a total variance of {variance:.3g}: third and fourth powers of the rows overflow "
         "or underflow. Divide all columns by one number, their scale, first."
     )
-
-
-# --- sums that are kept -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class MomentSums:
-    """Weighted sums of z, z z^t, |z|^2 z and, compact and in the frame, of z z z and higher powers.
-
-    Here z = x - centre.
-
-    Sums about different centres can be added: the result is about the centre of the first that has rows.
-
-    Attributes
-    ----------
-    centre : ndarray, shape (n_features,)
-    frame : ndarray, shape (n_features, n_frame), or None
-        The directions of the third moments; None if these are in all coordinates.
-    n_rows : int
-    weight : float
-        The sum of the weights.
-    first : ndarray, shape (n_features,)
-    second : ndarray, shape (n_features, n_features)
-    square_times : ndarray, shape (n_features,)
-    powers : tuple of ndarray, of shapes (n_monomials(n_frame, 3),), (n_monomials(n_frame, 4),), ...
-        Sums of powers of order three and above, as far as they are kept.
-    """
-
-    centre: Array
-    frame: Array | None
-    n_rows: int
-    weight: float
-    first: Array
-    second: Array
-    square_times: Array
-    powers: tuple[Array, ...]
-
-    @classmethod
-    def zeros(cls, n_features: int, frame: Array | None, order: int = 3) -> MomentSums:
-        """Return the sums over no rows."""
-        zero, n_frame = np.zeros(n_features), n_features if frame is None else frame.shape[1]
-        powers = tuple(np.zeros(n_monomials(n_frame, degree)) for degree in range(3, order + 1))
-        return cls(zero, frame, 0, 0.0, zero, np.zeros((n_features, n_features)), zero, powers)
-
-    def __add__(self, other: MomentSums) -> MomentSums:
-        """Return the sums over the rows of both."""
-        if not self.n_rows or not other.n_rows:
-            return self if self.n_rows else other
-        if other.centre is not self.centre:
-            other = other.about(self.centre)
-        return MomentSums(
-            self.centre,
-            self.frame,
-            self.n_rows + other.n_rows,
-            self.weight + other.weight,
-            self.first + other.first,
-            self.second + other.second,
-            self.square_times + other.square_times,
-            tuple(mine + theirs for mine, theirs in zip(self.powers, other.powers, strict=True)),
-        )
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether all sums are finite."""
-        return _are_finite((self.weight, self.first, self.second, self.square_times, *self.powers))
-
-    def about(self, centre: Array) -> MomentSums:
-        """Return the sums about another centre."""
-        # The new sums are those of z + d.
-        d = self.centre - centre
-        first = self.first + self.weight * d
-        second = self.second + np.outer(first, d) + np.outer(d, self.first)
-        square_times = self.square_times + 2 * self.second @ d + (d @ d) * self.first + np.trace(second) * d
-        frame = np.eye(len(d)) if self.frame is None else self.frame
-        dim, order = frame.shape[1], 2 + len(self.powers)
-        products = (frame.T @ self.second @ frame)[np.triu_indices(dim)]
-        # All sums together are those of powers of (1, y), and (1, y + shift) is a linear map of (1, y).
-        compact = np.concatenate([[self.weight], frame.T @ self.first, products, *self.powers])
-        matrix = np.eye(dim + 1)
-        matrix[0, 1:] = frame.T @ d
-        shifted = SymmetricTensor(order, dim + 1, compact).change_variables(matrix).coefficients
-        powers = tuple(np.split(shifted, [n_monomials(dim + 1, degree) for degree in range(2, order)])[1:])
-        return MomentSums(centre, self.frame, self.n_rows, self.weight, first, second, square_times, powers)
-
-
-def sum_moments(
-    rows: Rows, frame: Array | None, order: int, centre: Array | None, n_threads: int
-) -> MomentSums:
-    """Return the `MomentSums` of rows about a centre; by default the mean of their first chunk.
-
-    Chunks of distributed rows are summed about their own means: a partition is not computed twice.
-    """
-    has_own_centres = centre is None and rows.is_distributed
-    if centre is None:
-        centre = np.zeros(rows.n_features) if has_own_centres else rows.first(on_checked(block_mean))
-    directions = None if frame is None else DeviceCopies(frame.T)
-    common = PowerSums(DeviceCopies(centre), "full", order, directions)
-
-    def sums(block: Any, weights: Any) -> tuple[MomentSums]:
-        dense = block.toarray() if sparse.issparse(block) else block
-        powers = common
-        if has_own_centres:
-            powers = replace(common, centre=DeviceCopies(block_mean(dense, weights)))
-        weight, n_rows, first, second, square_times, *higher = map(to_host, powers(dense, weights))
-        known = first, second, square_times, tuple(higher)
-        return (MomentSums(powers.centre.values, frame, int(n_rows), float(weight), *known),)
-
-    return rows.reduce(on_checked(sums), n_threads, common.chunk_rows)[0]
 
 
 def block_mean(block: Any, weights: Any) -> Array:
@@ -208,7 +100,7 @@ class PowerSums:
             )
             # Where they are not finite, a value is searched for that is not: that of a row of weight zero
             # does not matter.
-            if _are_finite(sums):
+            if are_finite(sums):
                 return sums
         of_checked, template = on_checked(self, **checks), rows.device_template
         n_directions = 0 if self.directions is None else len(self.directions.values)
@@ -223,7 +115,7 @@ class PowerSums:
             if weights is not None and not bool(namespace(weights).any(weights > 0)):
                 return None
             sums = self._on_gpu(chunk.values, weights)
-            return sums if _are_finite(sums) else add_up(map(of_checked, chunk.parts(part_rows)))
+            return sums if are_finite(sums) else add_up(map(of_checked, chunk.parts(part_rows)))
 
         return rows.reduce(of_stored, n_threads, MAX_LAUNCH_ROWS)
 
@@ -302,7 +194,8 @@ def _weights_of(chunk: Chunk) -> Any:
     return check_weights(chunk.weights, chunk.values, chunk.first_row)
 
 
-def _are_finite(sums: Sequence[Any]) -> bool:
+def are_finite(sums: Sequence[Any]) -> bool:
+    """Return whether all sums are finite."""
     return all(bool(np.all(np.isfinite(value))) for value in map(to_host, sums))
 
 

@@ -149,9 +149,9 @@ def spherical_mixture(
             n_iter = PAPER_ITERATIONS if refine else 0
             return judge_fit(central, paper_mixture(moments, n_components, rng, n_iter=n_iter))
         known = source if isinstance(source, CentralMoments) else _all_moments(source, n_components)
-        if known is not None and not (isinstance(source, Rows) and source.rereadable):
-            source = known
-        signal = signal_moments(source, n_components - 1, None, rng, n_threads=kernel_threads())
+        signal = signal_moments(
+            source if known is None else known, n_components - 1, None, rng, n_threads=kernel_threads()
+        )
         mixture = mixture_of_signal(signal, refine=refine)
         return mixture if known is None else judge_fit(known, mixture)
 
