@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from apolar._core.arrays import Array, binary_exponent, scaled_by_power
+from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, numeric_array
 from apolar.tensor import monomials
+from apolar.tensor.coefficients import without_overflow
 
 if TYPE_CHECKING:
     from apolar.tensor.symmetric import SymmetricTensor
 
 
 class Form:
-    """A homogeneous polynomial that is known by its contractions; subclasses have `contract_all`."""
+    """A homogeneous polynomial that is known by its contractions: subclasses have `contract_all`, `_fill_slots`."""
 
     if TYPE_CHECKING:
 
@@ -78,8 +79,21 @@ class Form:
             raise ValueError(f"The form has {self.dim} variables; got points of shape {points.shape}.")
         return points
 
-    def _filling(self, x: Any, times: int) -> tuple[Array, int]:
-        """Return a point that fills some slots, and how many, after checking both."""
+    def contract(self, x: Any, times: int = 1) -> Self:
+        """Return the tensor T(x, ..., x, ., ...) of lower order; of rows, that of the same rows.
+
+        Parameters
+        ----------
+        x : array_like, shape (dim,)
+            Real for a tensor of rows.
+        times : int, default=1
+            How many slots to fill with x, less than the order.
+
+        Returns
+        -------
+        tensor : SymmetricTensor or RowTensor
+            Of order ``order - times``.
+        """
         times = check_integer(times, "times", least=1)
         point = self._points(x)
         if point.ndim != 1 or times >= self.order:
@@ -87,7 +101,11 @@ class Form:
                 f"contract takes one point of shape ({self.dim},) and times < {self.order}; got shape "
                 f"{point.shape} and times={times}. To fill every slot call the tensor: T(x)."
             )
-        return point, times
+        return self._fill_slots(point, times)
+
+    def _fill_slots(self, point: Array, times: int) -> Self:
+        """Return the tensor with some slots filled."""
+        raise NotImplementedError
 
 
 def check_same_space(first: SymmetricTensor, second: SymmetricTensor) -> None:
@@ -131,12 +149,10 @@ def apolar_product(left: SymmetricTensor, right: SymmetricTensor) -> complex | f
     0.333...
     """
     check_same_space(left, right)
-    exponents = [binary_exponent(tensor.coefficients) for tensor in (left, right)]
-    first, second = (
-        scaled_by_power(tensor.coefficients, -exponent)
-        for tensor, exponent in zip((left, right), exponents, strict=True)
-    )
-    product = scaled_by_power(np.sum(left.multinomials * first.conj() * second)[None], sum(exponents))[0]
+    product = without_overflow(
+        lambda first, second: np.sum(left.multinomials * first.conj() * second)[None],
+        *(left.coefficients, right.coefficients),
+    )[0]
     return complex(product) if np.iscomplexobj(product) else float(product)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import factorial, prod
 from typing import Any
 
@@ -85,6 +85,15 @@ def representable(coefficients: Array) -> Array:
     return coefficients
 
 
+def without_overflow(function: Callable[..., Any], *operands: Array) -> Any:
+    """Return a function that is homogeneous in each operand: of floats, computed for numbers near one."""
+    if any(values.dtype == object for values in operands):
+        return function(*operands)
+    exponents = [binary_exponent(values) for values in operands]
+    scaled = map(scaled_by_power, operands, (-exponent for exponent in exponents))
+    return scaled_by_power(function(*scaled), sum(exponents))
+
+
 def multinomials(dim: int, order: int, values: Array) -> Array:
     """Return binom(d, a) of all monomials: integers of any size for fractions, else floats."""
     return exact_multinomials(dim, order) if values.dtype == object else monomials.multinomials(dim, order)
@@ -123,23 +132,18 @@ def of_full_array(array: Any, *, symmetrize: bool) -> tuple[int, int, Array]:
     if dense.ndim == 0 or len(set(dense.shape)) != 1 or dense.shape[0] == 0:
         raise ValueError(f"A symmetric tensor needs an array with all sides equal; got shape {dense.shape}.")
     order, dim = dense.ndim, dense.shape[0]
-    # Sums of entries near the largest number would overflow.
-    exponent = binary_exponent(dense)
-    dense = scaled_by_power(dense, -exponent)
-    where = monomials.dense_positions(dim, order)
-    means = _sums(where, dense, dim, order)
+    where, exact = monomials.dense_positions(dim, order), as_fractions(array)
+    take_means = partial(_sums, where, dim=dim, order=order)
     if not symmetrize:
-        spread = np.abs(dense - means[where]).max()
-        scale = np.abs(dense).max()
+        scaled = scaled_by_power(dense, -binary_exponent(dense))
+        spread, scale = np.abs(scaled - take_means(scaled)[where]).max(), np.abs(scaled).max()
         if spread > SYMMETRY_TOLERANCE * scale:
             raise ValueError(
                 f"The array is not symmetric: entries that should be equal differ by up to "
                 f"{2 * spread / scale:.3g} of the largest. "
                 "Pass symmetrize=True to take the mean over permutations of the axes."
             )
-    exact = as_fractions(array)
-    means = scaled_by_power(means, exponent) if exact is None else _sums(where, exact, dim, order)
-    return order, dim, means
+    return order, dim, without_overflow(take_means, dense if exact is None else exact)
 
 
 def of_terms(terms: Mapping[tuple[int, ...], Any]) -> tuple[int, int, Array]:
@@ -196,10 +200,11 @@ def substitute(coefficients: Array, matrix: Array, *, order: int) -> Array:
 
 def product(left: Array, right: Array, dim: int, orders: tuple[int, int]) -> Array:
     """Return the coefficients of the product of two forms in the same variables."""
-    exponents = [0 if values.dtype == object else binary_exponent(values) for values in (left, right)]
-    written = [
-        (scaled_by_power(values, -exponent) if exponent else values) * multinomials(dim, order, values)
-        for values, exponent, order in zip((left, right), exponents, orders, strict=True)
-    ]
-    means = _sums(monomials.product_positions(dim, *orders), np.outer(*written), dim, sum(orders))
-    return scaled_by_power(means, sum(exponents)) if any(exponents) else means
+
+    def multiply(*factors: Array) -> Array:
+        written = [
+            values * multinomials(dim, order, values) for values, order in zip(factors, orders, strict=True)
+        ]
+        return _sums(monomials.product_positions(dim, *orders), np.outer(*written), dim, sum(orders))
+
+    return without_overflow(multiply, left, right)

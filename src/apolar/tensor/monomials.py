@@ -48,9 +48,7 @@ def exponents(dim: int, degree: int) -> IndexArray:
     """Return the exponents of each monomial, shape (n_monomials, dim)."""
     variables = monomial_variables(dim, degree)
     table = np.zeros((len(variables), dim), dtype=np.intp)
-    rows = np.arange(len(variables))
-    for column in variables.T:
-        table[rows, column] += 1
+    np.add.at(table, (np.arange(len(variables))[:, None], variables), 1)
     return frozen(table)
 
 
@@ -82,12 +80,9 @@ def multinomials(dim: int, degree: int) -> Array:
 
 @lru_cache(maxsize=64)
 def _counts_below(dim: int, degree: int) -> IndexArray:
-    """Return the number of monomials of degree l in j variables, for j < dim and l <= degree."""
-    table = np.zeros((dim, degree + 1), dtype=np.intp)
-    for j in range(1, dim):
-        for length in range(degree + 1):
-            table[j, length] = n_monomials(j, length)
-    return frozen(table)
+    """Return the number of monomials of degree l in j variables, for j < dim and 1 <= l <= degree."""
+    counts = [[comb(j + length - 1, length) for length in range(1, degree + 1)] for j in range(dim)]
+    return frozen(np.array(counts, dtype=np.intp))
 
 
 def positions(variables: IndexArray, dim: int) -> IndexArray:
@@ -107,7 +102,7 @@ def positions(variables: IndexArray, dim: int) -> IndexArray:
     descending = dim - 1 - np.sort(variables, axis=-1)
     after = np.zeros(variables.shape[:-1], dtype=np.intp)
     for slot in range(degree):
-        after += below[descending[..., slot], degree - slot]
+        after += below[descending[..., slot], degree - slot - 1]
     return n_monomials(dim, degree) - 1 - after
 
 
