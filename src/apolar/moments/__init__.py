@@ -1,4 +1,4 @@
-"""Moments of rows: additive sums, and the moment tensors of a mixture."""
+"""Moments of rows: additive sums, central moments, and those in the signal directions of a mixture."""
 
 from apolar.moments.central import CentralMoments
 from apolar.moments.signal import (
@@ -8,16 +8,13 @@ from apolar.moments.signal import (
     signal_moments,
 )
 from apolar.moments.sketch import MomentSketch, central_moments
-from apolar.moments.spherical import Moments, spherical_moments
 
 __all__ = [
     "CentralMoments",
     "ComponentCount",
     "MomentSketch",
-    "Moments",
     "SignalMoments",
     "central_moments",
     "n_components_from_spectrum",
     "signal_moments",
-    "spherical_moments",
 ]

@@ -22,12 +22,11 @@ from apolar.moments import (
     SignalMoments,
     central_moments,
     signal_moments,
-    spherical_moments,
 )
 from apolar.moments.signal import check_components, check_spread
 from apolar.moments.sketch import summary_moments
 from apolar.moments.sums import ScaleError, check_total_variance
-from apolar.recovery.algorithm1 import paper_mixture
+from apolar.recovery.algorithm1 import paper_mixture, spherical_moments
 from apolar.recovery.equivariant import equivariant_mixture, weighted_mixture
 from apolar.recovery.family_mixtures import (
     COVARIANCE_TYPES,

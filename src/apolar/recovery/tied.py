@@ -24,8 +24,8 @@ from apolar.recovery.gaussian_moments import component_moments, of_degree
 from apolar.recovery.moment_fit import MomentFit, observed_moments
 from apolar.tensor.monomials import monomial_variables, product_positions
 
-# Steps to the subspace of the least sampling error; more gain less than a nat.
-N_TURNS = 3
+# Steps of the climb to the directions that are not normal.
+MAX_SWEEPS = 60
 # Second moments from which the equations are solved, as multiples of the identity; the best is used.
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, 0.99)
 
@@ -55,7 +55,7 @@ def tied_mixture(
     whitened, back = moments.mapped(vectors / np.sqrt(values)), (vectors * np.sqrt(values)).T
     basis = _signal_subspace(whitened, n_components - 1)
     mixture, error = _inside(whitened.mapped(basis)), 0.0
-    for _ in range(N_TURNS if refine and len(basis) > n_components - 1 else 0):
+    if refine and len(basis) > n_components - 1:
         mixture = _fit_weighted(whitened.mapped(basis), mixture).mixture
         turned = _turn_subspace(whitened, basis, mixture)
         across = basis.T @ turned
@@ -90,10 +90,52 @@ def _cumulants(whitened: CentralMoments) -> tuple[Array, Array]:
 
 
 def _signal_subspace(whitened: CentralMoments, n_signal: int) -> Array:
-    """Return the directions that are not normal, as an orthonormal basis: about, from a sample."""
+    """Return the directions that are not normal, as an orthonormal basis.
+
+    They make |K3|^2 less the sum of K4_aabb largest: that of clusters is negative, that of outliers positive.
+    """
     third, fourth = _cumulants(whitened)
-    flat, contracted = third.reshape(len(third), -1), np.einsum("abcc->ab", fourth)
-    return np.linalg.eigh(flat @ flat.T + contracted @ contracted)[1][:, len(third) - n_signal :]
+    n_features = len(third)
+    if n_signal >= n_features:
+        return np.eye(n_features)
+    flat3, flat4 = third.reshape(n_features, -1), fourth.reshape(n_features, -1)
+    contracted = np.einsum("abcc->ab", fourth)
+    skewness = np.einsum("abb->a", third)
+    matrices = (
+        flat3 @ flat3.T,
+        flat3 @ flat3.T + flat4 @ flat4.T / n_features,
+        -contracted,
+        np.outer(skewness, skewness) - contracted,
+    )
+    starts = [np.linalg.eigh(matrix)[1][:, -n_signal:] for matrix in matrices]
+    climbed = [_climb(third, fourth, start) for start in starts]
+    return max(climbed, key=lambda found: found[1])[0]
+
+
+def _climb(third: Array, fourth: Array, basis: Array) -> tuple[Array, float]:
+    """Return a subspace where the contrast is largest nearby, and its contrast."""
+    n_features, n_signal = basis.shape
+
+    def contrast(basis: Array) -> tuple[float, Array]:
+        """Return the contrast, and the matrix whose leading eigenvectors raise it."""
+        along = np.einsum("abc,bi,cj->aij", third, basis, basis, optimize=True).reshape(n_features, -1)
+        of_fourth = np.tensordot(fourth, basis @ basis.T, 2)
+        value = np.sum((basis.T @ along) ** 2) - np.sum(basis @ basis.T * of_fourth)
+        return float(value), 3 * along @ along.T - 2 * of_fourth
+
+    (value, slope), shift = contrast(basis), 0.0
+    for _ in range(MAX_SWEEPS):
+        # A shift along the subspace shortens the step.
+        trial = np.linalg.eigh(slope + shift * basis @ basis.T)[1][:, -n_signal:]
+        new, new_slope = contrast(trial)
+        if not new > value:
+            shift = 2 * shift + float(np.linalg.norm(slope, 2))
+            continue
+        is_small = new - value < 1e-5 * abs(value)
+        basis, value, slope = trial, new, new_slope
+        if is_small:
+            break
+    return basis, value
 
 
 # --- the mixture in these directions ----------------------------------------------------------

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Form:
-    """A homogeneous polynomial that is known by its contractions: subclasses have `contract_all`, `_fill_slots`."""
+    """A homogeneous polynomial that is known by its contractions; subclasses compute them."""
 
     if TYPE_CHECKING:
 
