@@ -167,14 +167,6 @@ def test_a_mixture_that_is_far_from_its_rows_is_a_poor_fit():
         assert (from_sketch.status.name, from_sketch.p_value) == (status, pytest.approx(mixture.p_value))
 
 
-def test_rows_of_a_mixture_agree_with_it():
-    for seed in range(6):
-        X, _ = random_mixture(3, 6, seed=seed).sample(400, seed)
-        mixture = apolar.mixture_from_moments(X, 3)
-        assert mixture.status.name in ("VALID", "WEAK_SIGNAL")
-        assert mixture.p_value > 1e-3
-
-
 # --- many columns ----------------------------------------------------------------------
 
 
@@ -189,16 +181,7 @@ def test_many_columns_by_the_range_finder(monkeypatch):
     assert distance(direct, estimate) < 1e-4
     assert distance(estimate, by_sparse) < 1e-8
     assert distance(mixture, estimate) < 0.1
-
-
-def test_faint_clusters_in_many_columns():
-    means = np.zeros((4, 300))
-    means[:, :4] = 3 * np.eye(4)
-    rows, _ = apolar.SphericalMixture(np.full(4, 0.25), means, np.ones(4)).sample(5000, 0)
-    estimate = apolar.mixture_from_moments(rows, 4)
-    exact = np.linalg.eigvalsh(np.cov(rows.T, bias=True))[::-1]
-    np.testing.assert_allclose(estimate.spectrum[:3], exact[:3], rtol=1e-3)
-    np.testing.assert_array_equal(estimate.means, apolar.mixture_from_moments(rows, 4).means)
+    np.testing.assert_allclose(estimate.spectrum[:3], direct.spectrum[:3], rtol=1e-3)
 
 
 def test_sparse_rows_far_from_zero_and_the_paper_form_in_other_units():

@@ -147,7 +147,11 @@ def spherical_mixture(
             check_spread(n_components, moments.n_rows, mean, moments.total_variance, moments.mean_variance)
             n_iter = PAPER_ITERATIONS if refine else 0
             return judge_fit(central, paper_mixture(moments, n_components, rng, n_iter=n_iter))
-        known = source if isinstance(source, CentralMoments) else _all_moments(source, n_components)
+        known = source if isinstance(source, CentralMoments) else None
+        if isinstance(source, Rows):
+            check_components(n_components, source.n_features)
+            if n_monomials(source.n_features + 1, 3) <= MAX_MOMENTS or not source.rereadable:
+                known = central_moments(source)
         signal = signal_moments(
             source if known is None else known, n_components - 1, None, rng, n_threads=kernel_threads()
         )
@@ -156,13 +160,6 @@ def spherical_mixture(
 
     central = summary_moments(X, None)
     return _in_any_scale(recover_from, open_rows(X)) if central is None else recover_from(central)
-
-
-def _all_moments(rows: Rows, n_components: int) -> CentralMoments | None:
-    """Return the central moments of rows, or None where they are too many and not needed."""
-    check_components(n_components, rows.n_features)
-    is_small = n_monomials(rows.n_features + 1, 3) <= MAX_MOMENTS
-    return central_moments(rows) if is_small or not rows.rereadable else None
 
 
 def mixture_of_signal(signal: SignalMoments, *, refine: bool = True) -> MomentMixture:
@@ -179,9 +176,11 @@ def _in_any_scale(recover_from: Callable[[Rows], MomentMixture], rows: Rows) -> 
     try:
         return recover_from(rows)
     except ScaleError:
-        unit = _unit(rows)
-        if unit is None:
+        if not rows.rereadable or rows.is_distributed:
             raise
+    largest = max(rows.map(on_checked(lambda block, _: float(namespace(block).max(abs(block))))))
+    # A power of two changes no digit.
+    unit = float(2.0 ** np.floor(np.log2(largest)))
     mixture = recover_from(rows.transform(Divided(np.full(rows.n_features, unit))))
     with np.errstate(over="ignore", under="ignore"):
         means, covariances = mixture.means * unit, mixture.covariances * unit * unit
@@ -191,17 +190,6 @@ def _in_any_scale(recover_from: Callable[[Rows], MomentMixture], rows: Rows) -> 
             "The variances of these rows overflow or underflow: divide the columns by their scale first."
         )
     return replace(mixture, means=means, covariances=covariances, spectrum=spectrum)
-
-
-def _unit(rows: Rows) -> float | None:
-    """Return the largest power of two up to the largest modulus of the values.
-
-    None if all values are zero, and for rows that cannot be read again or are distributed.
-    """
-    if not rows.rereadable or rows.is_distributed:
-        return None
-    largest = max(rows.map(on_checked(lambda block, _: float(namespace(block).max(abs(block))))))
-    return float(2.0 ** np.floor(np.log2(largest))) if largest > 0 else None
 
 
 # --- the choice among families and numbers -----------------------------------------------------------

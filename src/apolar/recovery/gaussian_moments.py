@@ -129,11 +129,6 @@ class Parametrisation:
         """The number of log weights and means."""
         return self.n_components * (1 + self.n_features)
 
-    @property
-    def log_variances(self) -> slice:
-        """Where the logarithms of variances are."""
-        return slice(self.n_before, None if self.is_aligned else self.n_before)
-
     def vector(self, mixture: MixtureParameters) -> Array:
         """Return the parameters of a mixture, whose covariances are projected on the family."""
         stored = nearest_covariances(mixture, self.family)
@@ -180,22 +175,19 @@ class Parametrisation:
             j = k = np.arange(self.n_features)
         factors = np.where(j == k, powers[:, j] * (powers[:, j] - 1) / 2, powers[:, j] * powers[:, k])
         by_entry = weights[:, None] * factors * values[:, lowered[lowered[kept][:, j], k]]
-        parts = by_log_weight[:, :, None], by_mean, self._by_covariance(mixture, vector, by_entry)
+        if self.is_aligned:
+            by_last = by_entry * column_variances(mixture)[:, None]
+            by_last = by_last.sum(axis=2, keepdims=True) if self.family == "spherical" else by_last
+        else:
+            if self.family == "tied":
+                by_entry = by_entry.sum(axis=0, keepdims=True)
+            # The gradient by a matrix, each entry by itself: both triangles get half of what they share.
+            gradient = np.zeros((*by_entry.shape[:2], self.n_features, self.n_features))
+            gradient[:, :, j, k] = by_entry / 2
+            gradient += gradient.swapaxes(2, 3)
+            by_root = 2 * np.einsum("knab,kbc->knac", gradient, self._roots(vector))
+            by_last = by_root[:, :, *np.tril_indices(self.n_features)]
+        parts = by_log_weight[:, :, None], by_mean, by_last
         return total, np.concatenate(
             [part.transpose(1, 0, 2).reshape(len(kept), -1) for part in parts], axis=1
         )
-
-    def _by_covariance(self, mixture: MixtureParameters, vector: Array, by_entry: Array) -> Array:
-        """Return the derivatives by the parameters of the covariances, from those by their entries."""
-        if self.is_aligned:
-            by_log = by_entry * column_variances(mixture)[:, None]
-            return by_log.sum(axis=2, keepdims=True) if self.family == "spherical" else by_log
-        if self.family == "tied":
-            by_entry = by_entry.sum(axis=0, keepdims=True)
-        # The gradient by a matrix, each entry by itself: both triangles get half of what they share.
-        j, k = np.triu_indices(self.n_features)
-        gradient = np.zeros((*by_entry.shape[:2], self.n_features, self.n_features))
-        gradient[:, :, j, k] = by_entry / 2
-        gradient += gradient.swapaxes(2, 3)
-        by_root = 2 * np.einsum("knab,kbc->knac", gradient, self._roots(vector))
-        return by_root[:, :, *np.tril_indices(self.n_features)]

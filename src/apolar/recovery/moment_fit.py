@@ -116,7 +116,8 @@ class ObservedMoments:
         A weak prior, a deviation of one for each log variance, draws the variances of components to the
         pooled ones: without it, that of a small component often tends to zero.
         """
-        own, at = parametrisation.log_variances, parametrisation.mixture(start)
+        at, n_before = parametrisation.mixture(start), parametrisation.n_before
+        own = slice(n_before, None if parametrisation.is_aligned else n_before)
         pooled = np.einsum("k,kij->ij", at.weights, at.covariances) * np.ones((len(at.weights), 1, 1))
         centre = parametrisation.vector(MixtureParameters(at.weights, at.means, pooled))[own]
         prior = np.eye(len(start))[own]
