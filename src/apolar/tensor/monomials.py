@@ -78,13 +78,6 @@ def multinomials(dim: int, degree: int) -> Array:
     return frozen(np.rint(counts))
 
 
-@lru_cache(maxsize=64)
-def _counts_below(dim: int, degree: int) -> IndexArray:
-    """Return the number of monomials of degree l in j variables, for j < dim and 1 <= l <= degree."""
-    counts = [[comb(j + length - 1, length) for length in range(1, degree + 1)] for j in range(dim)]
-    return frozen(np.array(counts, dtype=np.intp))
-
-
 def positions(variables: IndexArray, dim: int) -> IndexArray:
     """Return the positions of monomials given by their variables in any order.
 
@@ -98,11 +91,13 @@ def positions(variables: IndexArray, dim: int) -> IndexArray:
     positions : ndarray of int, shape (...)
     """
     degree = variables.shape[-1]
-    below = _counts_below(dim, degree)
     descending = dim - 1 - np.sort(variables, axis=-1)
     after = np.zeros(variables.shape[:-1], dtype=np.intp)
     for slot in range(degree):
-        after += below[descending[..., slot], degree - slot - 1]
+        left = degree - slot
+        # How many monomials of the degree that is left have only later variables.
+        below = np.array([comb(j + left - 1, left) for j in range(dim)])
+        after += below[descending[..., slot]]
     return n_monomials(dim, degree) - 1 - after
 
 

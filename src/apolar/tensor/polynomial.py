@@ -263,7 +263,7 @@ class _Parser:
             raise self._unexpected(f"a power must be an integer up to {MAX_DEGREE}, not")
         self.position += 1
         exponent = int(value)
-        _check_degree(exponent * _degree(base))
+        _check_degree(exponent * max(map(sum, base)))
         if len(base) == 1:
             ((key, coefficient),) = base.items()
             scale: Any = 1
@@ -281,18 +281,13 @@ class _Parser:
                 f"The brackets of the polynomial take more than {MAX_PRODUCTS:,} multiplications to write "
                 "out: multiply them out first, or lower the degree."
             )
-        _check_degree(_degree(left) + _degree(right))
+        _check_degree(max(map(sum, left)) + max(map(sum, right)))
         total: WrittenTerms = {}
         for first, a in left.items():
             for second, b in right.items():
                 key = tuple(map(operator.add, first, second))
                 total[key] = _limit_digits(total.get(key, 0) + a * b)
         return total
-
-
-def _degree(total: WrittenTerms) -> int:
-    """Return the largest degree of a sum that is not empty."""
-    return max(map(sum, total))
 
 
 def _check_degree(degree: int) -> None:

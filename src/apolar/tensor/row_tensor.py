@@ -25,7 +25,7 @@ from apolar._core.threads import default_threads, one_blas_thread
 from apolar.data import Rows, fetch_rows, on_checked, open_rows
 from apolar.data.chunks import row_squares
 from apolar.tensor import monomials
-from apolar.tensor.apolarity import Form
+from apolar.tensor.coefficients import Form
 from apolar.tensor.symmetric import SymmetricTensor
 
 # Up to this many multiplications an exact norm is worth its time: seconds on one processor.
@@ -300,7 +300,7 @@ class RowTensor(Form):
         def outside(block: Any, _: Any) -> tuple[float]:
             columns = directions.to_device_of(block)
             difference = block - _product(_product(block, columns), columns.T)
-            return (float(_squared_norms(difference).sum()),)
+            return (float(to_host(row_squares(difference)).sum()),)
 
         squares = self._sum(outside, 0, is_signed=False)
         return float(np.sqrt(squares / self.sizes.squares)) if self.sizes.squares else 0.0
@@ -333,7 +333,7 @@ def _measure_rows(parts: Parts, order: int, filled: Any, *, is_finite: bool) -> 
     def measure(block: Any, weights: Any) -> tuple[Any, ...]:
         sizes = _row_sizes(order, block, weights)
         total = len(sizes) if weights is None else to_numpy(weights).sum()
-        return len(sizes), total, sizes.sum(), _squared_norms(block).sum()
+        return len(sizes), total, sizes.sum(), to_host(row_squares(block)).sum()
 
     of_rows = _on_rows(measure, filled, is_finite=is_finite)
     sums = [part.reduce(of_rows, default_threads()) for _, part in parts]
@@ -366,7 +366,7 @@ def _filled_weights(filled: tuple[tuple[DeviceCopies, int], ...], block: Any, we
 def _row_sizes(order: int, block: Any, weights: Any) -> Array:
     """Return |w_n| |x_n|^d of each row, on the host."""
     with np.errstate(over="ignore"):
-        sizes: Array = _squared_norms(block) ** (order / 2)
+        sizes: Array = to_host(row_squares(block)) ** (order / 2)
         return sizes if weights is None else sizes * np.abs(to_numpy(weights))
 
 
@@ -385,11 +385,6 @@ def _product(block: Any, matrix: Any) -> Any:
 
 def _dense(block: Any) -> Any:
     return block.toarray() if sparse.issparse(block) else block
-
-
-def _squared_norms(block: Any) -> Array:
-    """Return the squared norms of the rows of a block, on the host."""
-    return np.asarray(to_host(row_squares(block)))
 
 
 def _copies_on_host(block: Any, weights: Any) -> tuple[Array, Array | None]:

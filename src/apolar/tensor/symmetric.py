@@ -16,7 +16,7 @@ from apolar._core.arrays import Array, IndexArray, frozen
 from apolar._core.checks import check_integer, fits_in_memory, numeric_array
 from apolar.tensor import coefficients as compact
 from apolar.tensor import monomials
-from apolar.tensor.apolarity import Form, check_same_space
+from apolar.tensor.coefficients import Form, check_same_space
 from apolar.tensor.polynomial import Terms, homogeneous_terms
 from apolar.tensor.printing import InText, Printed
 

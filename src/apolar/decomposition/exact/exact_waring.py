@@ -199,7 +199,7 @@ def _conjugates(modulus: Any, form: Sequence[Any]) -> ConjugateForms:
     else:
         # Points are often shorter times the derivative [rouillier1999].
         multiple = [value * modulus.derivative() % modulus for value in scaled]
-        scaled = min(scaled, multiple, list(form), key=_n_bits)
+        scaled = min(scaled, multiple, list(form), key=lambda values: len(str(_primitive(values))))
     polynomial = integer_coefficients(modulus)
     roots = tuple(complex(root) for root in roots_of(polynomial, 64))
     return ConjugateForms(polynomial, simplify(scaled, roots), roots)
@@ -223,10 +223,6 @@ def in_square_root(modulus: Any, form: Sequence[Any]) -> tuple[Any, list[Any]]:
     generator = flint.fmpq_poly([-linear, factor]) / (2 * leading)
     root = flint.fmpq_poly([-radicand, 0, 1])
     return root, [value(generator) % root for value in form]
-
-
-def _n_bits(form: Sequence[Any]) -> int:
-    return sum(abs(int(c)).bit_length() for value in _primitive(form) for c in value.numer().coeffs())
 
 
 def _primitive(form: Sequence[Any]) -> list[Any]:

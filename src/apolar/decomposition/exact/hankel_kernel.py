@@ -155,14 +155,9 @@ def _common_zeros(functionals: list[Any], dim: int) -> tuple[int, list[Conjugate
         if polynomial.gcd(polynomial.derivative()).degree() == 0:
             break
     else:
-        # Zeros with different values are independent eigenvectors. There are no more than the squarefree part
-        # of the characteristic polynomial sends to zero.
-        squarefree = polynomial // polynomial.gcd(polynomial.derivative())
-        identity = flint.fmpq_mat(np.eye(n, dtype=int).tolist())
-        value = operator * 0
-        for coefficient in reversed(squarefree.coeffs()):
-            value = value * operator + identity * coefficient
-        return n - value.rank(), []
+        # Zeros are independent eigenvectors: there are fewer than n, unless the operator can be diagonalised.
+        polynomial = operator.minpoly()
+        return n - (polynomial.gcd(polynomial.derivative()).degree() > 0), []
     # What commutes with an operator of distinct eigenvalues is a polynomial in it, as it acts on a vector.
     powers = [flint.fmpq_mat([[k * k + 1 for k in range(n)]])]
     for _ in range(n - 1):

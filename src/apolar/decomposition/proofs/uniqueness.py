@@ -299,7 +299,9 @@ def smoothness_criterion(ranks: PowerRanks, order: int) -> str | None:
         for flattening in flattenings(dim, order, TUNING.proof_work)[::-1]
         if min(flattening.positions.shape) > rank * flattening.power_rank
     ]
-    if not large_enough or residue_rank(tangents(ranks.points, order)) < rank * dim:
+    # The tangents of the terms, v^(d - 1) x_j.
+    tangents = power_derivatives(power_residues(ranks.points, order - 1), dim, order) % PRIME
+    if not large_enough or residue_rank(tangents.reshape(rank * dim, -1)) < rank * dim:
         return None
     for flattening in large_enough:
         if _is_smooth(ranks.points, order, flattening):
@@ -308,13 +310,6 @@ def smoothness_criterion(ranks: PowerRanks, order: int) -> str | None:
                 "powers have one decomposition"
             )
     return None
-
-
-def tangents(points: IndexArray, order: int) -> IndexArray:
-    """Return the tangents v^(d - 1) x_j of the terms at residues, shape (rank * dim, n_monomials)."""
-    rank, dim = points.shape
-    derivatives = power_derivatives(power_residues(points, order - 1), dim, order)
-    return derivatives.reshape(rank * dim, -1) % PRIME
 
 
 def _is_smooth(points: IndexArray, order: int, flattening: Flattening) -> bool:
