@@ -96,7 +96,7 @@ def positions(variables: IndexArray, dim: int) -> IndexArray:
     for slot in range(degree):
         left = degree - slot
         # How many monomials of the degree that is left have only later variables.
-        below = np.array([comb(j + left - 1, left) for j in range(dim)])
+        below = np.array([comb(j + left - 1, left) for j in range(dim)], dtype=np.intp)
         after += below[descending[..., slot]]
     return n_monomials(dim, degree) - 1 - after
 

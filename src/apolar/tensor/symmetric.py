@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from apolar._core.arrays import Array, IndexArray, frozen
+from apolar._core.arrays import Array, IndexArray, binary_exponent, frozen, scaled_by_power
 from apolar._core.checks import check_integer, fits_in_memory, numeric_array
 from apolar.tensor import coefficients as compact
 from apolar.tensor import monomials
@@ -340,8 +340,9 @@ class SymmetricTensor(Printed, Form):
 
     @cached_property
     def _norm(self) -> float:
-        counts = self.multinomials
-        return float(compact.without_overflow(lambda x: np.sqrt(counts @ np.abs(x) ** 2), self.coefficients))
+        exponent = binary_exponent(self.coefficients)
+        sizes = np.abs(scaled_by_power(self.coefficients, -exponent))
+        return float(scaled_by_power(np.sqrt(self.multinomials @ sizes**2), exponent))
 
     def real_if_close(self, tolerance: float = 1e-12) -> SymmetricTensor:
         """Return the tensor without imaginary parts, where these are rounding."""
