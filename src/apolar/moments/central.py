@@ -40,6 +40,11 @@ class CentralMoments:
     higher: tuple[SymmetricTensor, ...] = ()
 
     @property
+    def n_features(self) -> int:
+        """The number of columns."""
+        return len(self.mean)
+
+    @property
     def order(self) -> int:
         """The highest order of the moments."""
         return 3 + len(self.higher)
