@@ -25,7 +25,7 @@ WrittenTerms = dict[tuple[int, ...], Any]
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<imaginary>[ij](?![0-9_A-Za-z]))?"
-    r"|(?P<variable>[^\W\d_](?:_?\d+)?)|(?P<operator>\*\*|[-+*/^()]))"
+    r"|(?P<variable>[^\W\d_](?:_?\d+)?)|(?P<operator>\*\*|[-+*/^()])|\S)"
 )
 
 _STRENGTHS = {"+": 1, "-": 1, "*": 2, "/": 2}
@@ -150,16 +150,12 @@ def _letter_and_number(name: str) -> tuple[str, int, str]:
 
 def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
     """Yield the kind of each token, its characters, and their place."""
-    place = 0
-    end = len(text.rstrip())
-    while place < end:
-        match = _TOKEN.match(text, place)
-        if match is None or (match["variable"] and not match["variable"][0].isalpha()):
+    for match in _TOKEN.finditer(text):
+        kind, value = match.lastgroup, match["number"] or match["variable"] or match["operator"]
+        place = match.end() - len(match[0].lstrip())
+        if kind is None or (kind == "variable" and not value[0].isalpha()):
             raise _error(text, "cannot read", place)
-        kind = match.lastgroup or ""
-        value = match["number"] or match["variable"] or match["operator"]
-        yield kind, "^" if value == "**" else value, match.end() - len(match[0].lstrip())
-        place = match.end()
+        yield kind, "^" if value == "**" else value, place
 
 
 def _error(text: str, what: str, place: int) -> ValueError:
