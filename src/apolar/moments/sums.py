@@ -49,8 +49,8 @@ def check_total_variance(variance: float) -> None:
 
 def block_mean(block: Any, weights: Any) -> Array:
     """Return the weighted mean of a block, on the host."""
-    first, weight = to_host(weighted_sums(block, weights)), to_host(total_weight(block, weights))
-    return np.asarray(first / float(weight))
+    weight = block.shape[0] if weights is None else to_host(total(weights))
+    return np.asarray(to_host(weighted_sums(block, weights)) / float(weight))
 
 
 # --- the one statistic of rows ------------------------------------------------------------------------
@@ -135,7 +135,8 @@ class PowerSums:
         x, offset = centre_rows(block, self.centre)
         if self.second is not None and not is_compiled:
             products = _products(x, weights) if self.second == "full" else weighted_sums(_squares(x), weights)
-            known = total_weight(x, weights), x.shape[0], weighted_sums(x, weights), products
+            weight = x.shape[0] if weights is None else total(weights)
+            known = weight, x.shape[0], weighted_sums(x, weights), products
         if self.order < 3:
             return known
         y = x if self.directions is None else x @ self.directions.to_device_of(x).T
@@ -222,11 +223,6 @@ def _squares(block: Any) -> Any:
     if sparse.issparse(block):
         return block.multiply(block)
     return thread_scratch().compute("multiply", "squares", block, block)
-
-
-def total_weight(block: Any, weights: Any) -> Any:
-    """Return the sum of the weights of a block, which are one if there are none."""
-    return block.shape[0] if weights is None else total(weights)
 
 
 def weighted_sums(block: Any, weights: Any = None) -> Any:

@@ -35,11 +35,12 @@ from apolar.decomposition.exact.arithmetic import (
     residue_rank,
     residues,
 )
+from apolar.decomposition.exact.hankel_kernel import multiply_forms
 from apolar.decomposition.proofs.flattenings import Flattening, flattenings
 from apolar.decomposition.ranks import PRIME, generic_rank
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import n_monomials
-from apolar.tensor.monomials import exponents, power_derivatives, product_positions
+from apolar.tensor.monomials import exponents, power_derivatives
 
 # (dim, order, rank) where generic sums of powers have two decompositions, of those with fewer parameters
 # than the tensor has coefficients.
@@ -243,7 +244,7 @@ def _finitely_many_zeros(forms: IndexArray, dim: int, degree: int, rng: np.rando
         return False
     combined = residue_product(rng.integers(PRIME, size=(dim - 1, len(forms))), forms)
     on_hyperplane = combined[:, exponents(dim, degree)[:, -1] == 0]
-    multiples = _multiples(on_hyperplane, dim - 1, degree, top - degree)
+    multiples = multiply_forms(on_hyperplane, dim - 1, degree, top - degree)
     return residue_rank(multiples) == n_monomials(dim - 1, top)
 
 
@@ -258,18 +259,9 @@ def _generates_ideal(forms: IndexArray, dim: int, degree: int, n_points: int) ->
         size = n_monomials(dim, degree + higher)
         if len(forms) * n_monomials(dim, higher) * size**2 > TUNING.proof_work:
             return False
-        if residue_rank(_multiples(forms, dim, degree, higher)) == size - n_points:
+        if residue_rank(multiply_forms(forms, dim, degree, higher)) == size - n_points:
             return True
     return False
-
-
-def _multiples(forms: IndexArray, dim: int, degree: int, by: int) -> IndexArray:
-    """Return the products of forms of a degree with all monomials of another, one per row."""
-    where = product_positions(dim, degree, by)
-    rows = np.zeros((where.shape[1], len(forms), n_monomials(dim, degree + by)), dtype=np.int64)
-    for monomial in range(where.shape[1]):
-        rows[monomial][:, where[:, monomial]] = forms
-    return rows.reshape(-1, rows.shape[2])
 
 
 def smoothness_criterion(ranks: PowerRanks, order: int) -> str | None:
