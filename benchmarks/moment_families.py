@@ -108,7 +108,7 @@ def population(truth: MixtureParameters, order: int) -> CentralMoments:
     tensors = [SymmetricTensor(d, m, moments[of_degree(m, d)]) for d in range(3, order + 1)]
     covariance = moments[of_degree(m, 2)][dense_positions(m, 2)]
     traces = np.einsum("aab->b", tensors[0].to_dense())
-    return CentralMoments(1e18, mean, covariance, tensors[0], traces, None, tuple(tensors[1:]))
+    return CentralMoments(1e18, mean, covariance, tuple(tensors), traces)
 
 
 def largest_error(truth: MixtureParameters, found: MixtureParameters) -> float:

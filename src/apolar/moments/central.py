@@ -21,23 +21,20 @@ class CentralMoments:
         The number of rows, where a row of weight two counts as two rows.
     mean : ndarray, shape (n_features,)
     covariance : ndarray, shape (n_features, n_features)
-    third : SymmetricTensor
-        Of order 3, in the coordinates of the frame.
+    tensors : tuple of SymmetricTensor
+        Of order 3 and above, as far as they are known, in the coordinates of the frame.
     square_times : ndarray, shape (n_features,)
         The mean of |x - mean|^2 (x - mean).
     frame : ndarray, shape (n_features, n_frame), or None
         None if the third moments are in all coordinates.
-    higher : tuple of SymmetricTensor
-        Of order 4 and above, in the coordinates of the frame, as far as they are known.
     """
 
     n_rows: float
     mean: Array
     covariance: Array
-    third: SymmetricTensor
+    tensors: tuple[SymmetricTensor, ...]
     square_times: Array
-    frame: Array | None
-    higher: tuple[SymmetricTensor, ...] = ()
+    frame: Array | None = None
 
     @property
     def n_features(self) -> int:
@@ -47,7 +44,7 @@ class CentralMoments:
     @property
     def order(self) -> int:
         """The highest order of the moments."""
-        return 3 + len(self.higher)
+        return 2 + len(self.tensors)
 
     @property
     def deviations(self) -> Array:
@@ -55,9 +52,9 @@ class CentralMoments:
         return np.sqrt(np.diag(self.covariance))
 
     @property
-    def tensors(self) -> tuple[SymmetricTensor, ...]:
-        """The moments of order three and above."""
-        return self.third, *self.higher
+    def third(self) -> SymmetricTensor:
+        """The third moments, in the coordinates of the frame."""
+        return self.tensors[0]
 
     def mapped(self, matrix: Array) -> CentralMoments:
         """Return the moments of the rows times a matrix, shape (n_features, n_new)."""
@@ -65,13 +62,12 @@ class CentralMoments:
             raise ValueError(
                 "Columns cannot be changed in a sketch with a frame: it has third moments in few directions."
             )
-        third, *higher = (tensor.change_variables(matrix) for tensor in self.tensors)
+        tensors = tuple(tensor.change_variables(matrix) for tensor in self.tensors)
         # The sum over i of the moments x_i x_i x_j.
-        square_times = np.einsum("iij->j", third.to_dense())
+        square_times = np.einsum("iij->j", tensors[0].to_dense())
         # One side after the other: products of the factors of both may underflow.
         covariance = matrix.T @ (self.covariance @ matrix)
-        mean, powers = self.mean @ matrix, tuple(higher)
-        return CentralMoments(self.n_rows, mean, covariance, third, square_times, None, powers)
+        return CentralMoments(self.n_rows, self.mean @ matrix, covariance, tensors, square_times)
 
     def divided(self, units: Array) -> CentralMoments:
         """Return the moments of the rows with each column divided by its positive unit."""

@@ -261,13 +261,11 @@ class MomentSketch:
                 "Powers of the rows, about their mean, overflow: divide the columns by their scale first."
             )
         n_frame = self.n_features if self.frame is None else self.frame.shape[1]
-        third, *higher = (
+        tensors = tuple(
             SymmetricTensor(order, n_frame, power / weight) for order, power in enumerate(powers, 3)
         )
         n_counted, covariance = counted_rows(weight, n_rows), second / weight
-        return CentralMoments(
-            n_counted, mean, covariance, third, square_times / weight, self.frame, tuple(higher)
-        )
+        return CentralMoments(n_counted, mean, covariance, tensors, square_times / weight, self.frame)
 
     # --- files --------------------------------------------------------------------
 

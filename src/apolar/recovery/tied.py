@@ -83,7 +83,7 @@ def _cumulants(whitened: CentralMoments) -> tuple[Array, Array]:
     identity = np.eye(len(whitened.mean))
     pairs = np.multiply.outer(identity, identity)
     normal = pairs + pairs.transpose(0, 2, 1, 3) + pairs.transpose(0, 2, 3, 1)
-    return whitened.third.to_dense(), whitened.higher[0].to_dense() - normal
+    return whitened.third.to_dense(), whitened.tensors[1].to_dense() - normal
 
 
 # --- the directions in which components differ ---------------------------------------------

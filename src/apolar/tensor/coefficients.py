@@ -63,10 +63,8 @@ def as_fractions(values: Any) -> Array | None:
 
 def in_fractions(function: Callable[..., Array], *operands: Any, n_products: int = 0) -> Array | None:
     """Return a function of operands in fractions; None if they are not known exactly, or if it takes long."""
-    if n_products > MAX_PRODUCTS or any(operand is None for operand in operands):
-        return None
     fractions = [as_fractions(operand) for operand in operands]
-    if any(operand is None for operand in fractions):
+    if n_products > MAX_PRODUCTS or any(operand is None for operand in fractions):
         return None
     result = function(*fractions)
     return result if all(map(is_short, result)) else None

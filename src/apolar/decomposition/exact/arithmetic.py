@@ -91,11 +91,6 @@ class NumberField:
         is_root = self.degree == 2 and self.polynomial[1:] == (0, 1)
         return -self.polynomial[0] if is_root else None
 
-    @property
-    def modulus(self) -> Any:
-        """The polynomial, as FLINT's."""
-        return to_polynomial(self.polynomial)
-
     def number(self, polynomial: Any) -> ExactNumber:
         """Return a polynomial in the generator as a number, a fraction if it is rational."""
         coefficients = tuple(to_fraction(polynomial[k]) for k in range(self.degree))

@@ -122,7 +122,7 @@ def exact_sum(waring: ExactWaring) -> list[Any]:
     total = [flint.fmpq(0)] * n_monomials(waring.dim, waring.order)
     sums: dict[NumberField, list[Any]] = {}
     for (polynomial, numbers), found in roots.items():
-        modulus = NumberField(polynomial, 0j).modulus
+        modulus = to_polynomial(polynomial)
         scale, *form = map(to_polynomial, numbers)
         powers = [scale * power % modulus for power in powers_of_form(form, modulus, waring.order)]
         n_complete = min(found.values()) if len(found) == modulus.degree() else 0
@@ -268,7 +268,7 @@ def solve_weights(groups: Sequence[ConjugateForms], target: Sequence[Any], order
     columns = []
     height = max((len(group.polynomial) - 1 for group in groups if not group.is_complete), default=1)
     for group in groups:
-        modulus = NumberField(group.polynomial, 0j).modulus
+        modulus = to_polynomial(group.polynomial)
         values = powers_of_form(group.form, modulus, order)
         for _ in range(modulus.degree()):
             if group.is_complete:

@@ -141,18 +141,16 @@ class PowerRanks:
     def kruskal(self, degree: int) -> int:
         """Return a lower bound of the Kruskal rank: any such number of powers is independent.
 
-        Computed from minors where these are few. Otherwise the Kruskal rank of v_i^(a + b) is at least the
-        sum of those of v_i^a and v_i^b less one, up to the number of points [sidiropoulos2000].
+        Computed from minors where these are few.
         """
         n_points, dim = self.points.shape
         if degree >= self.independent_from:
             return n_points
         if degree not in self._kruskal:
-            best = 0
-            if n_monomials(dim, degree) * n_points**2 <= TUNING.proof_work:
-                values = power_residues(self.points, degree)
-                best = kruskal_rank(values, TUNING.kruskal_work)
-            self._kruskal[degree] = best
+            is_small = n_monomials(dim, degree) * n_points**2 <= TUNING.proof_work
+            self._kruskal[degree] = (
+                kruskal_rank(power_residues(self.points, degree), TUNING.kruskal_work) if is_small else 0
+            )
         return self._kruskal[degree]
 
 
