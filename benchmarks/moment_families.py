@@ -12,7 +12,7 @@ from apolar.mixture.families import family as family_of
 from apolar.mixture.parameters import MixtureParameters
 from apolar.moments import CentralMoments, central_moments
 from apolar.recovery.family_mixtures import family_mixture, needed_order
-from apolar.recovery.gaussian_moments import component_moments, of_degree
+from apolar.recovery.moment_fit import component_moments, of_degree
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import dense_positions
 from benchmarks import problems

@@ -6,7 +6,7 @@ from scipy.optimize import linear_sum_assignment
 from apolar.mixture.families import family as family_of
 from apolar.mixture.parameters import MixtureParameters
 from apolar.moments import CentralMoments
-from apolar.recovery.gaussian_moments import component_moments, of_degree
+from apolar.recovery.moment_fit import component_moments, of_degree
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import dense_positions
 

@@ -1,6 +1,5 @@
 """Moments of rows: additive sums, central moments, and those in the signal directions of a mixture."""
 
-from apolar.moments.central import CentralMoments
 from apolar.moments.signal import (
     ComponentCount,
     SignalMoments,
@@ -8,6 +7,7 @@ from apolar.moments.signal import (
     signal_moments,
 )
 from apolar.moments.sketch import MomentSketch, central_moments
+from apolar.moments.sums import CentralMoments
 
 __all__ = [
     "CentralMoments",

@@ -15,10 +15,9 @@ from apolar._core.namespaces import DeviceCopies
 from apolar.data import Rows, open_rows
 from apolar.data.chunks import as_counts, counted_rows
 from apolar.data.rows import DENSE_COLUMNS
-from apolar.moments.central import CentralMoments
 from apolar.moments.covariance import RowMoments, leading_directions, row_moments
 from apolar.moments.sketch import summary_moments
-from apolar.moments.sums import PowerSums, check_total_variance
+from apolar.moments.sums import CentralMoments, PowerSums, check_total_variance
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import exponents
 

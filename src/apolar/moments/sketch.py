@@ -17,8 +17,7 @@ from apolar._core.files import load_arrays, save_arrays, stored_numbers, stored_
 from apolar._core.namespaces import DeviceCopies, to_host
 from apolar.data import Rows, on_checked, open_rows
 from apolar.data.chunks import as_counts, check_total_weight, counted_rows
-from apolar.moments.central import CentralMoments
-from apolar.moments.sums import PowerSums, ScaleError, are_finite, block_mean
+from apolar.moments.sums import CentralMoments, PowerSums, ScaleError, are_finite, block_mean
 from apolar.tensor import SymmetricTensor, n_monomials
 
 FORMAT = "apolar moment sketch"

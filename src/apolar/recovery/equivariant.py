@@ -12,8 +12,7 @@ from apolar.mixture import MixtureStatus, MomentMixture
 from apolar.mixture.parameters import MixtureParameters, canonical_order
 from apolar.moments import CentralMoments, SignalMoments
 from apolar.moments.signal import noise_edge, spread_in_third
-from apolar.recovery.gaussian_moments import powers_up_to
-from apolar.recovery.moment_fit import ObservedMoments
+from apolar.recovery.moment_fit import ObservedMoments, powers_up_to
 from apolar.tensor.monomials import exponents
 
 # Eigenvalues of the second moments below this, relative to the largest, are rounding errors.

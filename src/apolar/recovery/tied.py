@@ -20,8 +20,7 @@ from apolar._core.levenberg_marquardt import LeastSquares
 from apolar.mixture.parameters import MixtureParameters
 from apolar.moments import CentralMoments
 from apolar.recovery.equivariant import MIN_SIGNAL, discrete_distribution
-from apolar.recovery.gaussian_moments import component_moments, of_degree
-from apolar.recovery.moment_fit import MomentFit, observed_moments
+from apolar.recovery.moment_fit import MomentFit, component_moments, observed_moments, of_degree
 from apolar.tensor.monomials import monomial_variables, product_positions
 
 # Steps of the climb to the directions that are not normal.
