@@ -12,7 +12,7 @@ from apolar.mixture.families import family as family_of
 from apolar.mixture.parameters import MixtureParameters
 from apolar.moments import CentralMoments, central_moments
 from apolar.recovery.family_mixtures import family_mixture, needed_order
-from apolar.recovery.gaussian_moments import component_moments, of_degree
+from apolar.recovery.moment_fit import component_moments, of_degree
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import dense_positions
 from benchmarks import problems
@@ -108,7 +108,7 @@ def population(truth: MixtureParameters, order: int) -> CentralMoments:
     tensors = [SymmetricTensor(d, m, moments[of_degree(m, d)]) for d in range(3, order + 1)]
     covariance = moments[of_degree(m, 2)][dense_positions(m, 2)]
     traces = np.einsum("aab->b", tensors[0].to_dense())
-    return CentralMoments(1e18, mean, covariance, tensors[0], traces, None, tuple(tensors[1:]))
+    return CentralMoments(1e18, mean, covariance, tuple(tensors), traces)
 
 
 def largest_error(truth: MixtureParameters, found: MixtureParameters) -> float:

@@ -27,7 +27,7 @@ from apolar.estimator import GaussianMixture
 from apolar.mixture import SphericalMixture
 from apolar.mixture.families import family
 from apolar.mixture.parameters import WhitenedParameters
-from apolar.recovery.from_moments import spherical_mixture
+from apolar.recovery import mixture_from_moments
 from apolar.scores import adjusted_rand_index, majority_error_rate, mclust_bic
 from apolar.search.hierarchical import merge_tree
 from apolar.search.moment_starts import whitened_mixture
@@ -242,12 +242,12 @@ def _kmeans(data: Problem, task: Task, rng: np.random.Generator) -> WhitenedPara
 
 
 def _paper_moments(data: Problem, task: Task, rng: np.random.Generator) -> WhitenedParameters:
-    mixture = spherical_mixture(task.X, task.n_components, form="paper", random_state=rng)
+    mixture = mixture_from_moments(task.X, task.n_components, "paper", random_state=rng)
     return _after_a_step(data, mixture)
 
 
 def _equivariant_moments(data: Problem, task: Task, rng: np.random.Generator) -> WhitenedParameters:
-    mixture = spherical_mixture(task.X, task.n_components, random_state=rng)
+    mixture = mixture_from_moments(task.X, task.n_components, random_state=rng)
     return _after_a_step(data, mixture)
 
 

@@ -77,8 +77,15 @@ if TYPE_CHECKING:
     from apolar.estimator import BayesianGaussianMixture, GaussianMixture, MixtureImputer, StudentMixture
     from apolar.exceptions import ApolarWarning, LongTailsWarning
     from apolar.mixture import MixtureStatus, Prior, SphericalMixture
-    from apolar.moments import Moments, MomentSketch, n_components_from_spectrum, spherical_moments
-    from apolar.recovery import MomentMixture, mixture_from_moments, recover, select_from_moments
+    from apolar.moments import MomentSketch, n_components_from_spectrum
+    from apolar.recovery import (
+        MomentMixture,
+        Moments,
+        mixture_from_moments,
+        recover,
+        select_from_moments,
+        spherical_moments,
+    )
     from apolar.reports import report
     from apolar.selection import Selection, select
     from apolar.selection.mclust import Mclust, mclustBootstrapLRT
@@ -102,8 +109,15 @@ _HOMES = {
         "refine",
     ),
     "apolar.mixture": ("MixtureStatus", "Prior", "SphericalMixture"),
-    "apolar.moments": ("MomentSketch", "Moments", "n_components_from_spectrum", "spherical_moments"),
-    "apolar.recovery": ("MomentMixture", "mixture_from_moments", "recover", "select_from_moments"),
+    "apolar.moments": ("MomentSketch", "n_components_from_spectrum"),
+    "apolar.recovery": (
+        "MomentMixture",
+        "Moments",
+        "mixture_from_moments",
+        "recover",
+        "select_from_moments",
+        "spherical_moments",
+    ),
     "apolar.estimator": ("BayesianGaussianMixture", "GaussianMixture", "MixtureImputer", "StudentMixture"),
     "apolar.exceptions": ("ApolarWarning", "LongTailsWarning"),
     "apolar.selection": ("Selection", "select"),

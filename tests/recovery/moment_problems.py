@@ -6,7 +6,7 @@ from scipy.optimize import linear_sum_assignment
 from apolar.mixture.families import family as family_of
 from apolar.mixture.parameters import MixtureParameters
 from apolar.moments import CentralMoments
-from apolar.recovery.gaussian_moments import component_moments, of_degree
+from apolar.recovery.moment_fit import component_moments, of_degree
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import dense_positions
 
@@ -41,7 +41,7 @@ def population(mixture, order, n_rows=1e18):
     tensors = [SymmetricTensor(d, n_features, moments[of_degree(n_features, d)]) for d in range(3, order + 1)]
     covariance = moments[of_degree(n_features, 2)][dense_positions(n_features, 2)]
     square_times = np.einsum("aab->b", tensors[0].to_dense())
-    return CentralMoments(n_rows, mean, covariance, tensors[0], square_times, None, tuple(tensors[1:]))
+    return CentralMoments(n_rows, mean, covariance, tuple(tensors), square_times)
 
 
 def as_mixture(found):

@@ -38,12 +38,3 @@ def test_hankel_entries_are_coefficients_of_products(row_degree):
     lookup = {tuple(e): c for e, c in zip(tensor.exponents, tensor.coefficients, strict=True)}
     expected = [[lookup[tuple(a + b)] for b in columns] for a in rows]
     np.testing.assert_array_equal(apolar.hankel(tensor, row_degree), expected)
-
-
-def test_apolar_product_is_the_frobenius_product():
-    values = np.random.default_rng(0).standard_normal((2, 15, 2)).view(np.complex128)[..., 0]
-    a, b = (apolar.SymmetricTensor(4, 3, coefficients) for coefficients in values)
-    assert apolar.apolar_product(a, b) == pytest.approx(np.vdot(a.to_dense(), b.to_dense()))
-    assert isinstance(apolar.apolar_product(a, b), complex)
-    real = apolar.SymmetricTensor(4, 3, a.coefficients.real)
-    assert isinstance(apolar.apolar_product(real, real), float)

@@ -6,27 +6,16 @@ import sympy
 
 import apolar
 from apolar import SymmetricTensor
-from apolar.tensor.printing import InLatex
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (2.0, "2"),
-        (-0.33333, "-0.3333"),
-        (2.5e-9, r"2.5 \cdot 10^{-9}"),
-        (1e20, r"1 \cdot 10^{20}"),
-        (1j, "i"),
-        (1 - 2j, "(1 - 2i)"),
-    ],
-)
-def test_numbers(value, expected):
-    assert InLatex(1, None, 4).number(value) == expected
 
 
 def test_a_decomposition_is_a_sum_of_powers():
     decomposition = apolar.Waring(np.array([1.0, -2.0]), np.array([[1.0, 0.0], [1.0, 1.0]]), 4)
     assert decomposition._repr_latex_() == r"$x^{4} - 2 \, \left(x + y\right)^{4}$"
+    weights = np.array([2.5e-9, 1e20, 1j, 1 - 2j])
+    several = apolar.Waring(weights, np.eye(4) + 0j, 3).to_latex(precision=4)
+    assert several.replace(r" \, ", " ") == (
+        r"2.5 \cdot 10^{-9} x_{1}^{3} + 1 \cdot 10^{20} x_{2}^{3} + i x_{3}^{3} + (1 - 2i) x_{4}^{3}"
+    )
     linear = apolar.Waring(np.array([3.0]), np.array([[1.0, 2.0]]), 1)
     assert linear._repr_latex_() == r"$6 \, \left(0.5 \, x + y\right)$"
 

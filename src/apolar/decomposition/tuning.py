@@ -96,11 +96,9 @@ class Tuning:
     # Common zeros of the kernel of a Hankel matrix, and multiplications of an elimination that finds them.
     kernel_terms: int = 20
     kernel_work: float = 1e7
-    # Steps from one value of a coefficient to another; the terms must stay within this condition, and
-    # this size, relative to the form.
-    family_steps: int = 8
     # Powers of two that bound the denominators of the values at which a coefficient of a family is held.
     family_denominators: int = 6
+    # The terms of a family must stay within this condition, and this size, relative to the form.
     max_family_condition: float = 1e7
     max_family_weight: float = 1e3
 

@@ -274,7 +274,7 @@ def _mixture_of_moments(
     units = np.ones(batch.n_features)
     try:
         if method == "spherical":
-            return whitened_mixture(batch, spherical_mixture(sketch, n_components), units)
+            return whitened_mixture(batch, spherical_mixture(sketch.central(), n_components), units)
         central, rng = sketch.central(), np.random.default_rng(0)
         return whitened_mixture(batch, family_mixture(central, n_components, method, rng), units)
     except (ValueError, np.linalg.LinAlgError):

@@ -1,6 +1,5 @@
-"""Moments of rows: additive sums, and the moment tensors of a mixture."""
+"""Moments of rows: additive sums, central moments, and those in the signal directions of a mixture."""
 
-from apolar.moments.central import CentralMoments
 from apolar.moments.signal import (
     ComponentCount,
     SignalMoments,
@@ -8,16 +7,14 @@ from apolar.moments.signal import (
     signal_moments,
 )
 from apolar.moments.sketch import MomentSketch, central_moments
-from apolar.moments.spherical import Moments, spherical_moments
+from apolar.moments.sums import CentralMoments
 
 __all__ = [
     "CentralMoments",
     "ComponentCount",
     "MomentSketch",
-    "Moments",
     "SignalMoments",
     "central_moments",
     "n_components_from_spectrum",
     "signal_moments",
-    "spherical_moments",
 ]

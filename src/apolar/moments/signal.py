@@ -15,10 +15,9 @@ from apolar._core.namespaces import DeviceCopies
 from apolar.data import Rows, open_rows
 from apolar.data.chunks import as_counts, counted_rows
 from apolar.data.rows import DENSE_COLUMNS
-from apolar.moments.central import CentralMoments
 from apolar.moments.covariance import RowMoments, leading_directions, row_moments
-from apolar.moments.sketch import central_moments, summary_moments
-from apolar.moments.sums import PowerSums, check_total_variance
+from apolar.moments.sketch import summary_moments
+from apolar.moments.sums import CentralMoments, PowerSums, check_total_variance
 from apolar.tensor import SymmetricTensor
 from apolar.tensor.monomials import exponents
 
@@ -69,24 +68,22 @@ class SignalMoments:
 
 
 def signal_moments(
-    X: Any,
+    source: Rows | CentralMoments,
     n_signal: int,
-    sample_weight: Any,
     rng: np.random.Generator,
     known: RowMoments | None = None,
     n_threads: int = 1,
 ) -> SignalMoments:
-    """Return the moments of rows or of a sketch in the leading directions.
+    """Return the moments of rows, or of their central moments, in the leading directions.
 
-    Rereadable rows are read twice, or once if their covariance is known; for many columns, several times more
-    by the range finder. Rows that can be read only once are summarised in a sketch.
+    Rows are read twice, or once if their covariance is known; for many columns, several times more by the
+    range finder.
 
     Parameters
     ----------
-    X : rows or MomentSketch
+    source : Rows, rereadable, or CentralMoments
     n_signal : int
         The number of components minus one; below the number of columns.
-    sample_weight : array_like or None
     rng : numpy.random.Generator
         For the range finder.
     known : RowMoments, optional
@@ -97,15 +94,10 @@ def signal_moments(
     -------
     moments : SignalMoments
     """
-    central = summary_moments(X, sample_weight)
-    if central is None:
-        rows = open_rows(X, as_counts(sample_weight))
-        check_components(n_signal + 1, rows.n_features)
-        if rows.rereadable:
-            return _from_rows(rows, n_signal, rng, known, n_threads)
-        central = central_moments(rows)
-    check_components(n_signal + 1, len(central.mean))
-    return _from_central(central, n_signal)
+    check_components(n_signal + 1, source.n_features)
+    if isinstance(source, CentralMoments):
+        return _from_central(source, n_signal)
+    return _from_rows(source, n_signal, rng, known, n_threads)
 
 
 def check_spread(

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, numeric_array, one_of
 from apolar._core.compiled import kernel_threads
 from apolar._core.files import load_arrays, save_arrays, stored_numbers, stored_strings, stored_value
-from apolar.data import open_rows
+from apolar._core.namespaces import DeviceCopies, to_host
+from apolar.data import Rows, on_checked, open_rows
 from apolar.data.chunks import as_counts, check_total_weight, counted_rows
-from apolar.moments.central import CentralMoments
-from apolar.moments.sums import MomentSums, ScaleError, sum_moments
+from apolar.moments.sums import CentralMoments, PowerSums, ScaleError, are_finite, block_mean
 from apolar.tensor import SymmetricTensor, n_monomials
 
 FORMAT = "apolar moment sketch"
@@ -111,17 +113,22 @@ class MomentSketch:
                 f"MomentSketch with {lower}frame=, orthonormal columns such as the leading principal "
                 "directions of a sample. Rows that can be read again, and form='equivariant', need no sketch."
             )
-        self._sums = MomentSums.zeros(self.n_features, self.frame, self.order)
+        zero, square = np.zeros(self.n_features), np.zeros((self.n_features, self.n_features))
+        powers = [np.zeros(n_monomials(n_frame, degree)) for degree in range(3, self.order + 1)]
+        # Of z = x - centre: the weight, the number of rows, and the sums of z, z z^t, |z|^2 z, and, compact
+        # and in the frame, of z z z and higher powers.
+        self._centre = zero
+        self._sums: list[Any] = [0.0, 0, zero, square, zero, *powers]
 
     @property
     def n_rows(self) -> int:
         """The number of rows that the sketch was updated with."""
-        return self._sums.n_rows
+        return int(self._sums[1])
 
     @property
     def total_weight(self) -> float:
         """The sum of the weights of the rows."""
-        return self._sums.weight
+        return float(self._sums[0])
 
     def update(self, X: Any, sample_weight: Any = None) -> MomentSketch:
         """Add rows. If they are invalid, an error is raised and the sketch stays as it was.
@@ -141,25 +148,61 @@ class MomentSketch:
         if rows.n_features != self.n_features:
             raise ValueError(f"X has {rows.n_features} columns; this sketch is of {self.n_features}.")
         self._check_names(rows.names, "X")
-        centre = self._sums.centre if self.n_rows else None
-        with np.errstate(over="ignore", invalid="ignore"):  # sums that are not finite are refused below
-            sums = sum_moments(rows, self.frame, self.order, centre, kernel_threads())
-            check_total_weight(self.total_weight + sums.weight)
-            self._sums = self._added(sums)
+        with np.errstate(over="ignore", invalid="ignore"):  # sums that are not finite are refused
+            added = self._of_rows(rows)
+            check_total_weight(self.total_weight + added.total_weight)
+            total = self + added
+        self._centre, self._sums = total._centre, total._sums
         self.feature_names = self.feature_names or rows.names
         return self
 
-    def _added(self, sums: MomentSums) -> MomentSums:
-        """Return the sums with those of other rows; refuse what overflows."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = self._sums + sums
-        if not total.is_finite:
-            powers = "third powers" if self.order == 3 else f"powers of order {self.order}"
-            raise ScaleError(
-                f"The {powers} of these rows, about one centre, overflow: divide the columns by their scale "
-                "first."
-            )
-        return total
+    def _of_rows(self, rows: Rows) -> MomentSketch:
+        """Return the sketch of rows about the centre of this one, or the mean of their first chunk.
+
+        Chunks of distributed rows are summed about their own means: a partition is not computed twice.
+        """
+        centre, has_own_centres = self._centre, rows.is_distributed and not self.n_rows
+        if not self.n_rows and not has_own_centres:
+            centre = rows.first(on_checked(block_mean))
+        directions = None if self.frame is None else DeviceCopies(self.frame.T)
+        common, empty = PowerSums(DeviceCopies(centre), "full", self.order, directions), self._with_sums()
+
+        def sketch_of(block: Any, weights: Any) -> tuple[MomentSketch]:
+            dense = block.toarray() if sparse.issparse(block) else block
+            powers = common
+            if has_own_centres:
+                powers = replace(common, centre=DeviceCopies(block_mean(dense, weights)))
+            return (empty._with_sums(powers.centre.values, list(map(to_host, powers(dense, weights)))),)
+
+        return rows.reduce(on_checked(sketch_of), kernel_threads(), common.chunk_rows)[0]
+
+    def _with_sums(self, centre: Array | None = None, sums: list[Any] | None = None) -> MomentSketch:
+        """Return a sketch of the same kind with sums about a centre; by default of no rows."""
+        sketch = MomentSketch(self.n_features, frame=self.frame, order=self.order)
+        if centre is not None and sums is not None:
+            sketch._centre, sketch._sums = centre, sums
+        return sketch
+
+    def _about(self, centre: Array) -> list[Any]:
+        """Return the sums about another centre."""
+        if centre is self._centre:
+            return self._sums
+        # The new sums are those of z + d.
+        d = self._centre - centre
+        weight, n_rows, old_first, old_second, square_times, *powers = self._sums
+        first = old_first + weight * d
+        second = old_second + np.outer(first, d) + np.outer(d, old_first)
+        square_times = square_times + 2 * old_second @ d + (d @ d) * old_first + np.trace(second) * d
+        frame = np.eye(len(d)) if self.frame is None else self.frame
+        dim = frame.shape[1]
+        products = (frame.T @ old_second @ frame)[np.triu_indices(dim)]
+        # All sums together are those of powers of (1, y), and (1, y + shift) is a linear map of (1, y).
+        compact = np.concatenate([[weight], frame.T @ old_first, products, *powers])
+        matrix = np.eye(dim + 1)
+        matrix[0, 1:] = frame.T @ d
+        shifted = SymmetricTensor(self.order, dim + 1, compact).change_variables(matrix).coefficients
+        powers = np.split(shifted, [n_monomials(dim + 1, degree) for degree in range(2, self.order)])[1:]
+        return [weight, n_rows, first, second, square_times, *powers]
 
     def _check_names(self, names: tuple[str, ...] | None, what: str) -> None:
         """Refuse names other than those of this sketch; those of an array are not known."""
@@ -184,41 +227,44 @@ class MomentSketch:
         if not _same_frame(self.frame, other.frame):
             raise ValueError("The sketches use different frames: make them with the same frame.")
         self._check_names(other.feature_names, "the other")
-        names = self.feature_names or other.feature_names
-        result = MomentSketch(self.n_features, frame=self.frame, feature_names=names, order=self.order)
-        result._sums = self._added(other._sums)
-        return result
+        first, second = (self, other) if self.n_rows else (other, self)
+        total = self._with_sums(first._centre, first._sums)
+        total.feature_names = self.feature_names or other.feature_names
+        with np.errstate(over="ignore", invalid="ignore"):
+            if second.n_rows:
+                others = second._about(first._centre)
+                total._sums = [mine + theirs for mine, theirs in zip(first._sums, others, strict=True)]
+        if not are_finite(total._sums):
+            powers = "third powers" if self.order == 3 else f"powers of order {self.order}"
+            raise ScaleError(
+                f"The {powers} of these rows, about one centre, overflow: divide the columns by their scale "
+                "first."
+            )
+        return total
 
     def __radd__(self, other: object) -> MomentSketch:
         # sum() starts from zero; its result must not share its state with the first sketch.
         if isinstance(other, int) and other == 0:
-            return MomentSketch(self.n_features, frame=self.frame, order=self.order) + self
+            return self._with_sums() + self
         return NotImplemented
 
     def central(self) -> CentralMoments:
         """Return the mean, the covariance and the higher moments about the mean."""
         if not self.n_rows:
             raise ValueError("The sketch has seen no rows: call update first.")
-        sums = self._sums
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = sums.about(sums.centre + sums.first / sums.weight)
-        if not sums.is_finite:
+            mean = self._centre + self._sums[2] / self.total_weight
+            weight, n_rows, _, second, square_times, *powers = sums = self._about(mean)
+        if not are_finite(sums):
             raise ScaleError(
                 "Powers of the rows, about their mean, overflow: divide the columns by their scale first."
             )
         n_frame = self.n_features if self.frame is None else self.frame.shape[1]
-        third, *higher = (
-            SymmetricTensor(order, n_frame, power / sums.weight) for order, power in enumerate(sums.powers, 3)
+        tensors = tuple(
+            SymmetricTensor(order, n_frame, power / weight) for order, power in enumerate(powers, 3)
         )
-        return CentralMoments(
-            counted_rows(sums.weight, sums.n_rows),
-            sums.centre,
-            sums.second / sums.weight,
-            third,
-            sums.square_times / sums.weight,
-            sums.frame,
-            tuple(higher),
-        )
+        n_counted, covariance = counted_rows(weight, n_rows), second / weight
+        return CentralMoments(n_counted, mean, covariance, tensors, square_times / weight, self.frame)
 
     # --- files --------------------------------------------------------------------
 
@@ -255,35 +301,31 @@ class MomentSketch:
         missing = [name for name in shapes if name not in arrays]
         if missing:
             raise ValueError(f"Its sums {missing[0]!r} are missing.")
-        first, second, square_times, *powers = (
-            stored_numbers(arrays, name, expected) for name, expected in shapes.items()
-        )
+        sums = [stored_numbers(arrays, name, expected) for name, expected in shapes.items()]
         names = stored_strings(arrays, "feature_names") or None
         sketch = cls(n_features, frame=frame if frame.size else None, feature_names=names, order=order)
         if n_rows < 0 or weight < 0 or not (n_rows > 0) == (weight > 0) == (arrays["centre"].size > 0):
             raise ValueError("Its rows, their weight and their centre do not fit together.")
         if n_rows:
-            centre = stored_numbers(arrays, "centre", shape)
-            sums = first, second, square_times, tuple(powers)
-            sketch._sums = MomentSums(centre, sketch.frame, n_rows, weight, *sums)
+            sketch._centre, sketch._sums = stored_numbers(arrays, "centre", shape), [weight, n_rows, *sums]
         return sketch
 
     def _arrays(self) -> dict[str, Array]:
-        sums = self._sums
-        arrays = {_power_name(degree): power for degree, power in enumerate(sums.powers, 3)}
+        weight, n_rows, first, second, square_times, *powers = self._sums
+        arrays = {_power_name(degree): power for degree, power in enumerate(powers, 3)}
         if self.order > 3:
             arrays["order"] = np.array(self.order)
         return {
             **arrays,
             "n_features": np.array(self.n_features),
-            "n_rows": np.array(self.n_rows),
+            "n_rows": np.array(n_rows),
             "feature_names": np.array(self.feature_names or [], dtype=np.str_),
             "frame": np.zeros((0, 0)) if self.frame is None else self.frame,
-            "centre": sums.centre if self.n_rows else np.zeros(0),
-            "weight": np.array(sums.weight),
-            "first": sums.first,
-            "second": sums.second,
-            "square_times": sums.square_times,
+            "centre": self._centre if n_rows else np.zeros(0),
+            "weight": np.array(weight),
+            "first": first,
+            "second": second,
+            "square_times": square_times,
         }
 
     def __repr__(self) -> str:

@@ -1,9 +1,9 @@
-"""Sums of powers of rows, and their change of centre."""
+"""Sums of powers of rows about a centre, and moments about the mean."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,118 +47,10 @@ def check_total_variance(variance: float) -> None:
     )
 
 
-# --- sums that are kept -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class MomentSums:
-    """Weighted sums of z, z z^t, |z|^2 z and, compact and in the frame, of z z z and higher powers.
-
-    Here z = x - centre.
-
-    Sums about different centres can be added: the result is about the centre of the first that has rows.
-
-    Attributes
-    ----------
-    centre : ndarray, shape (n_features,)
-    frame : ndarray, shape (n_features, n_frame), or None
-        The directions of the third moments; None if these are in all coordinates.
-    n_rows : int
-    weight : float
-        The sum of the weights.
-    first : ndarray, shape (n_features,)
-    second : ndarray, shape (n_features, n_features)
-    square_times : ndarray, shape (n_features,)
-    powers : tuple of ndarray, of shapes (n_monomials(n_frame, 3),), (n_monomials(n_frame, 4),), ...
-        Sums of powers of order three and above, as far as they are kept.
-    """
-
-    centre: Array
-    frame: Array | None
-    n_rows: int
-    weight: float
-    first: Array
-    second: Array
-    square_times: Array
-    powers: tuple[Array, ...]
-
-    @classmethod
-    def zeros(cls, n_features: int, frame: Array | None, order: int = 3) -> MomentSums:
-        """Return the sums over no rows."""
-        zero, n_frame = np.zeros(n_features), n_features if frame is None else frame.shape[1]
-        powers = tuple(np.zeros(n_monomials(n_frame, degree)) for degree in range(3, order + 1))
-        return cls(zero, frame, 0, 0.0, zero, np.zeros((n_features, n_features)), zero, powers)
-
-    def __add__(self, other: MomentSums) -> MomentSums:
-        """Return the sums over the rows of both."""
-        if not self.n_rows or not other.n_rows:
-            return self if self.n_rows else other
-        if other.centre is not self.centre:
-            other = other.about(self.centre)
-        return MomentSums(
-            self.centre,
-            self.frame,
-            self.n_rows + other.n_rows,
-            self.weight + other.weight,
-            self.first + other.first,
-            self.second + other.second,
-            self.square_times + other.square_times,
-            tuple(mine + theirs for mine, theirs in zip(self.powers, other.powers, strict=True)),
-        )
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether all sums are finite."""
-        return _are_finite((self.weight, self.first, self.second, self.square_times, *self.powers))
-
-    def about(self, centre: Array) -> MomentSums:
-        """Return the sums about another centre."""
-        # The new sums are those of z + d.
-        d = self.centre - centre
-        first = self.first + self.weight * d
-        second = self.second + np.outer(first, d) + np.outer(d, self.first)
-        square_times = self.square_times + 2 * self.second @ d + (d @ d) * self.first + np.trace(second) * d
-        frame = np.eye(len(d)) if self.frame is None else self.frame
-        dim, order = frame.shape[1], 2 + len(self.powers)
-        products = (frame.T @ self.second @ frame)[np.triu_indices(dim)]
-        # All sums together are those of powers of (1, y), and (1, y + shift) is a linear map of (1, y).
-        compact = np.concatenate([[self.weight], frame.T @ self.first, products, *self.powers])
-        matrix = np.eye(dim + 1)
-        matrix[0, 1:] = frame.T @ d
-        shifted = SymmetricTensor(order, dim + 1, compact).change_variables(matrix).coefficients
-        powers = tuple(np.split(shifted, [n_monomials(dim + 1, degree) for degree in range(2, order)])[1:])
-        return MomentSums(centre, self.frame, self.n_rows, self.weight, first, second, square_times, powers)
-
-
-def sum_moments(
-    rows: Rows, frame: Array | None, order: int, centre: Array | None, n_threads: int
-) -> MomentSums:
-    """Return the `MomentSums` of rows about a centre; by default the mean of their first chunk.
-
-    Chunks of distributed rows are summed about their own means: a partition is not computed twice.
-    """
-    has_own_centres = centre is None and rows.is_distributed
-    if centre is None:
-        centre = np.zeros(rows.n_features) if has_own_centres else rows.first(on_checked(block_mean))
-    directions = None if frame is None else DeviceCopies(frame.T)
-    common = PowerSums(DeviceCopies(centre), "full", order, directions)
-
-    def sums(block: Any, weights: Any) -> tuple[MomentSums]:
-        dense = block.toarray() if sparse.issparse(block) else block
-        powers = common
-        if has_own_centres:
-            powers = replace(common, centre=DeviceCopies(block_mean(dense, weights)))
-        weight, n_rows, first, second, square_times, *higher = map(to_host, powers(dense, weights))
-        known = first, second, square_times, tuple(higher)
-        return (MomentSums(powers.centre.values, frame, int(n_rows), float(weight), *known),)
-
-    return rows.reduce(on_checked(sums), n_threads, common.chunk_rows)[0]
-
-
 def block_mean(block: Any, weights: Any) -> Array:
     """Return the weighted mean of a block, on the host."""
-    first, weight = to_host(weighted_sums(block, weights)), to_host(total_weight(block, weights))
-    return np.asarray(first / float(weight))
+    weight = block.shape[0] if weights is None else to_host(total(weights))
+    return np.asarray(to_host(weighted_sums(block, weights)) / float(weight))
 
 
 # --- the one statistic of rows ------------------------------------------------------------------------
@@ -208,7 +100,7 @@ class PowerSums:
             )
             # Where they are not finite, a value is searched for that is not: that of a row of weight zero
             # does not matter.
-            if _are_finite(sums):
+            if are_finite(sums):
                 return sums
         of_checked, template = on_checked(self, **checks), rows.device_template
         n_directions = 0 if self.directions is None else len(self.directions.values)
@@ -223,7 +115,7 @@ class PowerSums:
             if weights is not None and not bool(namespace(weights).any(weights > 0)):
                 return None
             sums = self._on_gpu(chunk.values, weights)
-            return sums if _are_finite(sums) else add_up(map(of_checked, chunk.parts(part_rows)))
+            return sums if are_finite(sums) else add_up(map(of_checked, chunk.parts(part_rows)))
 
         return rows.reduce(of_stored, n_threads, MAX_LAUNCH_ROWS)
 
@@ -243,7 +135,8 @@ class PowerSums:
         x, offset = centre_rows(block, self.centre)
         if self.second is not None and not is_compiled:
             products = _products(x, weights) if self.second == "full" else weighted_sums(_squares(x), weights)
-            known = total_weight(x, weights), x.shape[0], weighted_sums(x, weights), products
+            weight = x.shape[0] if weights is None else total(weights)
+            known = weight, x.shape[0], weighted_sums(x, weights), products
         if self.order < 3:
             return known
         y = x if self.directions is None else x @ self.directions.to_device_of(x).T
@@ -302,7 +195,8 @@ def _weights_of(chunk: Chunk) -> Any:
     return check_weights(chunk.weights, chunk.values, chunk.first_row)
 
 
-def _are_finite(sums: Sequence[Any]) -> bool:
+def are_finite(sums: Sequence[Any]) -> bool:
+    """Return whether all sums are finite."""
     return all(bool(np.all(np.isfinite(value))) for value in map(to_host, sums))
 
 
@@ -331,14 +225,90 @@ def _squares(block: Any) -> Any:
     return thread_scratch().compute("multiply", "squares", block, block)
 
 
-def total_weight(block: Any, weights: Any) -> Any:
-    """Return the sum of the weights of a block, which are one if there are none."""
-    return block.shape[0] if weights is None else total(weights)
-
-
 def weighted_sums(block: Any, weights: Any = None) -> Any:
     """Return the weighted sums of the columns."""
     if is_device_array(block):
         return namespace(block).sum(block, axis=0) if weights is None else weights @ block
     # A product with ones is faster than a sum if the columns are few.
     return np.asarray((np.ones(block.shape[0]) if weights is None else weights) @ block).ravel()
+
+
+# --- moments about the mean -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class CentralMoments:
+    """Moments about the mean.
+
+    Attributes
+    ----------
+    n_rows : float
+        The number of rows, where a row of weight two counts as two rows.
+    mean : ndarray, shape (n_features,)
+    covariance : ndarray, shape (n_features, n_features)
+    tensors : tuple of SymmetricTensor
+        Of order 3 and above, as far as they are known, in the coordinates of the frame.
+    square_times : ndarray, shape (n_features,)
+        The mean of |x - mean|^2 (x - mean).
+    frame : ndarray, shape (n_features, n_frame), or None
+        None if the third moments are in all coordinates.
+    """
+
+    n_rows: float
+    mean: Array
+    covariance: Array
+    tensors: tuple[SymmetricTensor, ...]
+    square_times: Array
+    frame: Array | None = None
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns."""
+        return len(self.mean)
+
+    @property
+    def order(self) -> int:
+        """The highest order of the moments."""
+        return 2 + len(self.tensors)
+
+    @property
+    def deviations(self) -> Array:
+        """The deviation of each column, shape (n_features,)."""
+        return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def third(self) -> SymmetricTensor:
+        """The third moments, in the coordinates of the frame."""
+        return self.tensors[0]
+
+    def mapped(self, matrix: Array) -> CentralMoments:
+        """Return the moments of the rows times a matrix, shape (n_features, n_new)."""
+        if self.frame is not None:
+            raise ValueError(
+                "Columns cannot be changed in a sketch with a frame: it has third moments in few directions."
+            )
+        tensors = tuple(tensor.change_variables(matrix) for tensor in self.tensors)
+        # The sum over i of the moments x_i x_i x_j.
+        square_times = np.einsum("iij->j", tensors[0].to_dense())
+        # One side after the other: products of the factors of both may underflow.
+        covariance = matrix.T @ (self.covariance @ matrix)
+        return CentralMoments(self.n_rows, self.mean @ matrix, covariance, tensors, square_times)
+
+    def divided(self, units: Array) -> CentralMoments:
+        """Return the moments of the rows with each column divided by its positive unit."""
+        return self.mapped(np.diag(1 / units))
+
+    def of_columns(self, columns: Sequence[int]) -> CentralMoments:
+        """Return the moments of some columns, given by their numbers."""
+        return self.mapped(np.eye(len(self.mean))[:, columns])
+
+    def up_to(self, order: int) -> Array:
+        """Return the moments of the centred columns up to an order as one array, shape (n_monomials,).
+
+        Those of all monomials, of degree 0 first: 1, zeros, the covariance, and so on. They must be in all
+        coordinates.
+        """
+        n_features = len(self.mean)
+        covariance = self.covariance[np.triu_indices(n_features)]
+        powers = [tensor.coefficients for tensor in self.tensors]
+        return np.concatenate([np.ones(1), np.zeros(n_features), covariance, *powers[: order - 2]])

@@ -1,7 +1,7 @@
 """Recovery of a mixture from its moments: algorithm 1 of the paper, and the equivariant form."""
 
 from apolar.mixture import MomentMixture
-from apolar.recovery.algorithm1 import recover
+from apolar.recovery.algorithm1 import Moments, recover, spherical_moments
 from apolar.recovery.from_moments import (
     MomentCandidate,
     MomentSelection,
@@ -13,7 +13,9 @@ __all__ = [
     "MomentCandidate",
     "MomentMixture",
     "MomentSelection",
+    "Moments",
     "mixture_from_moments",
     "recover",
     "select_from_moments",
+    "spherical_moments",
 ]

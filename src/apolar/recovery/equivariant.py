@@ -12,8 +12,7 @@ from apolar.mixture import MixtureStatus, MomentMixture
 from apolar.mixture.parameters import MixtureParameters, canonical_order
 from apolar.moments import CentralMoments, SignalMoments
 from apolar.moments.signal import noise_edge, spread_in_third
-from apolar.recovery.gaussian_moments import powers_up_to
-from apolar.recovery.moment_fit import ObservedMoments
+from apolar.recovery.moment_fit import ObservedMoments, powers_up_to
 from apolar.tensor.monomials import exponents
 
 # Eigenvalues of the second moments below this, relative to the largest, are rounding errors.
@@ -75,7 +74,11 @@ def equivariant_mixture(signal: SignalMoments) -> MomentMixture:
     # sum_i w_i s_i (1, nu_i), the mean variance and the noise times the signal, is linear in the variances.
     noise = np.concatenate([[signal.mean_variance], signal.noise_times])
     variances = np.linalg.solve(np.column_stack([np.ones(n_signal + 1), offsets]).T * weights, noise)
-    status = MixtureStatus.WEAK_SIGNAL if _is_weak(signal) else MixtureStatus.VALID
+    # The noise directions, and the signal direction of least variance: a signal has to be above their edge.
+    n_tested, weakest = len(signal.mean) - n_signal + 1, float(signal.spectrum[n_signal - 1])
+    level = (signal.mean_variance * (n_tested - 1) + weakest) / n_tested
+    is_weak = n_signal > 0 and weakest <= noise_edge(level, n_tested, signal.n_rows)
+    status = MixtureStatus.WEAK_SIGNAL if is_weak else MixtureStatus.VALID
     return _valid_mixture(signal, weights, offsets, variances, status, [])
 
 
@@ -137,17 +140,6 @@ def _observed_moments(signal: SignalMoments, unit: float) -> ObservedMoments:
     kept = np.flatnonzero((powers[:, -1] % 2 == 0) & (powers.sum(axis=1) > 0))
     values, n_noise = np.concatenate(parts)[kept], len(signal.mean) - n_signal
     return ObservedMoments(values, n_signal + 1, 3, signal.n_rows, kept, n_noise)
-
-
-def _is_weak(signal: SignalMoments) -> bool:
-    """Return whether the smallest signal eigenvalue is below the upper edge of the noise eigenvalues."""
-    if not len(signal.second):
-        return False
-    # The noise directions, and the signal direction of least variance.
-    n_tested = len(signal.mean) - len(signal.second) + 1
-    weakest = float(signal.spectrum[len(signal.second) - 1])
-    level = (signal.mean_variance * (n_tested - 1) + weakest) / n_tested
-    return weakest <= noise_edge(level, n_tested, signal.n_rows)
 
 
 # --- projection to valid mixtures ------------------------------------------------------------

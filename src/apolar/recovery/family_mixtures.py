@@ -23,8 +23,7 @@ from apolar.recovery.equivariant import (
     projected_mixture,
     valid_weights,
 )
-from apolar.recovery.gaussian_moments import nearest_covariances
-from apolar.recovery.moment_fit import MAX_MOMENTS, MomentFit, observed_moments
+from apolar.recovery.moment_fit import MAX_MOMENTS, MomentFit, nearest_covariances, observed_moments
 from apolar.recovery.tied import tied_mixture
 from apolar.tensor import n_monomials
 from apolar.tensor.monomials import dense_positions

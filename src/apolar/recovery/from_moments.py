@@ -22,12 +22,11 @@ from apolar.moments import (
     SignalMoments,
     central_moments,
     signal_moments,
-    spherical_moments,
 )
 from apolar.moments.signal import check_components, check_spread
 from apolar.moments.sketch import summary_moments
 from apolar.moments.sums import ScaleError, check_total_variance
-from apolar.recovery.algorithm1 import paper_mixture
+from apolar.recovery.algorithm1 import paper_mixture, spherical_moments
 from apolar.recovery.equivariant import equivariant_mixture, weighted_mixture
 from apolar.recovery.family_mixtures import (
     COVARIANCE_TYPES,
@@ -109,19 +108,17 @@ def mixture_from_moments(
     rng = random_generator(0 if random_state is None else random_state)
     central = summary_moments(X, sample_weight)
     source = open_rows(X, as_counts(sample_weight)) if central is None else central
-    n_features = source.n_features if isinstance(source, Rows) else len(source.mean)
-    if kind == "spherical" and (form == "paper" or n_components <= n_features):
-        return spherical_mixture(source, n_components, form, refine=refine, random_state=rng)
-    if not isinstance(source, Rows):
+    is_plain = kind == "spherical" and (form == "paper" or n_components <= source.n_features)
+
+    def recover_from(source: Rows | CentralMoments) -> MomentMixture:
+        if is_plain:
+            return spherical_mixture(source, n_components, form, refine=refine, rng=rng)
+        if isinstance(source, Rows):
+            source = central_moments(source, order=needed_order(kind, n_components, source.n_features))
+            check_total_variance(float(np.trace(source.covariance)))
         return family_mixture(source, n_components, kind, rng)
-    order = needed_order(kind, n_components, n_features)
 
-    def of_rows(rows: Rows) -> MomentMixture:
-        central = central_moments(rows, order=order)
-        check_total_variance(float(np.trace(central.covariance)))
-        return family_mixture(central, n_components, kind, rng)
-
-    return _in_any_scale(of_rows, source)
+    return recover_from(source) if isinstance(source, CentralMoments) else _in_any_scale(recover_from, source)
 
 
 def _moment_family(covariance_type: str) -> str:
@@ -132,38 +129,34 @@ def _moment_family(covariance_type: str) -> str:
 
 
 def spherical_mixture(
-    X: Any, n_components: int, form: str = "equivariant", *, refine: bool = True, random_state: Any = None
+    source: Rows | CentralMoments,
+    n_components: int,
+    form: str = "equivariant",
+    *,
+    refine: bool = True,
+    rng: np.random.Generator | None = None,
 ) -> MomentMixture:
-    """Return the spherical mixture whose moments are those of rows or of a sketch.
-
-    The parameters are those of `mixture_from_moments`.
-    """
-    rng = random_generator(0 if random_state is None else random_state)
-
-    def recover_from(source: Rows | CentralMoments) -> MomentMixture:
-        if form == "paper":
+    """Return the spherical mixture of rows, or of central moments, as `mixture_from_moments` does."""
+    rng = random_generator(0) if rng is None else rng
+    check_components(n_components, source.n_features)
+    central = source if isinstance(source, CentralMoments) else None
+    if isinstance(source, Rows):
+        # All third moments of few columns say how well the mixture agrees with them.
+        is_small = n_monomials(source.n_features + 1, 3) <= MAX_MOMENTS
+        if is_small or form == "paper" or not source.rereadable:
             central = central_moments(source)
-            moments, mean = spherical_moments(central), central.mean
-            check_components(n_components, len(mean))
-            check_spread(n_components, moments.n_rows, mean, moments.total_variance, moments.mean_variance)
-            n_iter = PAPER_ITERATIONS if refine else 0
-            return judge_fit(central, paper_mixture(moments, n_components, rng, n_iter=n_iter))
-        known = source if isinstance(source, CentralMoments) else _all_moments(source, n_components)
-        if known is not None and not (isinstance(source, Rows) and source.rereadable):
-            source = known
-        signal = signal_moments(source, n_components - 1, None, rng, n_threads=kernel_threads())
-        mixture = mixture_of_signal(signal, refine=refine)
-        return mixture if known is None else judge_fit(known, mixture)
-
-    central = summary_moments(X, None)
-    return _in_any_scale(recover_from, open_rows(X)) if central is None else recover_from(central)
-
-
-def _all_moments(rows: Rows, n_components: int) -> CentralMoments | None:
-    """Return the central moments of rows, or None where they are too many and not needed."""
-    check_components(n_components, rows.n_features)
-    is_small = n_monomials(rows.n_features + 1, 3) <= MAX_MOMENTS
-    return central_moments(rows) if is_small or not rows.rereadable else None
+    if central is None:
+        return mixture_of_signal(
+            signal_moments(source, n_components - 1, rng, n_threads=kernel_threads()), refine=refine
+        )
+    if form == "equivariant":
+        return judge_fit(
+            central, mixture_of_signal(signal_moments(central, n_components - 1, rng), refine=refine)
+        )
+    moments = spherical_moments(central)
+    check_spread(n_components, moments.n_rows, central.mean, moments.total_variance, moments.mean_variance)
+    n_iter = PAPER_ITERATIONS if refine else 0
+    return judge_fit(central, paper_mixture(moments, n_components, rng, n_iter=n_iter))
 
 
 def mixture_of_signal(signal: SignalMoments, *, refine: bool = True) -> MomentMixture:
@@ -180,9 +173,11 @@ def _in_any_scale(recover_from: Callable[[Rows], MomentMixture], rows: Rows) -> 
     try:
         return recover_from(rows)
     except ScaleError:
-        unit = _unit(rows)
-        if unit is None:
+        if not rows.rereadable or rows.is_distributed:
             raise
+    largest = max(rows.map(on_checked(lambda block, _: float(namespace(block).max(abs(block))))))
+    # A power of two changes no digit.
+    unit = float(2.0 ** np.floor(np.log2(largest)))
     mixture = recover_from(rows.transform(Divided(np.full(rows.n_features, unit))))
     with np.errstate(over="ignore", under="ignore"):
         means, covariances = mixture.means * unit, mixture.covariances * unit * unit
@@ -192,17 +187,6 @@ def _in_any_scale(recover_from: Callable[[Rows], MomentMixture], rows: Rows) -> 
             "The variances of these rows overflow or underflow: divide the columns by their scale first."
         )
     return replace(mixture, means=means, covariances=covariances, spectrum=spectrum)
-
-
-def _unit(rows: Rows) -> float | None:
-    """Return the largest power of two up to the largest modulus of the values.
-
-    None if all values are zero, and for rows that cannot be read again or are distributed.
-    """
-    if not rows.rereadable or rows.is_distributed:
-        return None
-    largest = max(rows.map(on_checked(lambda block, _: float(namespace(block).max(abs(block))))))
-    return float(2.0 ** np.floor(np.log2(largest))) if largest > 0 else None
 
 
 # --- the choice among families and numbers -----------------------------------------------------------

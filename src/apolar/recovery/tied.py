@@ -20,8 +20,7 @@ from apolar._core.levenberg_marquardt import LeastSquares
 from apolar.mixture.parameters import MixtureParameters
 from apolar.moments import CentralMoments
 from apolar.recovery.equivariant import MIN_SIGNAL, discrete_distribution
-from apolar.recovery.gaussian_moments import component_moments, of_degree
-from apolar.recovery.moment_fit import MomentFit, observed_moments
+from apolar.recovery.moment_fit import MomentFit, component_moments, observed_moments, of_degree
 from apolar.tensor.monomials import monomial_variables, product_positions
 
 # Steps of the climb to the directions that are not normal.
@@ -83,7 +82,7 @@ def _cumulants(whitened: CentralMoments) -> tuple[Array, Array]:
     identity = np.eye(len(whitened.mean))
     pairs = np.multiply.outer(identity, identity)
     normal = pairs + pairs.transpose(0, 2, 1, 3) + pairs.transpose(0, 2, 3, 1)
-    return whitened.third.to_dense(), whitened.higher[0].to_dense() - normal
+    return whitened.third.to_dense(), whitened.tensors[1].to_dense() - normal
 
 
 # --- the directions in which components differ ---------------------------------------------

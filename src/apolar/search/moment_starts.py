@@ -62,7 +62,7 @@ def from_moments(
         rows = rows.transform(Divided(units))
         covariance = None if covariance is None else covariance.divided(units)
     signal = signal_moments(
-        rows, n_components - 1, None, np.random.default_rng(0), covariance, n_threads=source.threads
+        rows, n_components - 1, np.random.default_rng(0), covariance, n_threads=source.threads
     )
     return whitened_mixture(data, mixture_of_signal(signal, refine=refine), units)
 

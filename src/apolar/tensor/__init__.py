@@ -1,6 +1,6 @@
 """Symmetric tensors in compact storage, their apolar product and Hankel matrices."""
 
-from apolar.tensor.apolarity import apolar_product, hankel
+from apolar.tensor.coefficients import apolar_product, hankel
 from apolar.tensor.monomials import n_monomials
 from apolar.tensor.polynomial import parse_polynomial
 from apolar.tensor.row_tensor import RowTensor

@@ -1,6 +1,7 @@
-"""Arithmetic on compact coefficients, one per monomial, in floating point or in fractions.
+"""Forms by their contractions, their apolar product and Hankel matrices; arithmetic on their coefficients.
 
-Floats neither overflow nor vanish on the way to the result.
+Coefficients, one per monomial, are floats or fractions. Floats neither overflow nor vanish on the way to the
+result.
 """
 
 from __future__ import annotations
@@ -8,15 +9,18 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import factorial, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from apolar._core.arrays import Array, binary_exponent, binary_exponents, scaled_by_power
-from apolar._core.checks import numeric_array
+from apolar._core.checks import check_integer, numeric_array
 from apolar.tensor import monomials
+
+if TYPE_CHECKING:
+    from apolar.tensor.symmetric import SymmetricTensor
 
 # Entries of a full array that should be equal may differ by this much of the
 # largest one: what sums in another order, or float32 data, leave behind.
@@ -59,10 +63,8 @@ def as_fractions(values: Any) -> Array | None:
 
 def in_fractions(function: Callable[..., Array], *operands: Any, n_products: int = 0) -> Array | None:
     """Return a function of operands in fractions; None if they are not known exactly, or if it takes long."""
-    if n_products > MAX_PRODUCTS or any(operand is None for operand in operands):
-        return None
     fractions = [as_fractions(operand) for operand in operands]
-    if any(operand is None for operand in fractions):
+    if n_products > MAX_PRODUCTS or any(operand is None for operand in fractions):
         return None
     result = function(*fractions)
     return result if all(map(is_short, result)) else None
@@ -83,6 +85,15 @@ def representable(coefficients: Array) -> Array:
     if coefficients.dtype != object and not np.all(np.isfinite(coefficients)):
         raise ValueError(TOO_LARGE)
     return coefficients
+
+
+def without_overflow(function: Callable[..., Any], *operands: Array) -> Any:
+    """Return a function that is homogeneous in each operand: of floats, computed for numbers near one."""
+    if any(values.dtype == object for values in operands):
+        return function(*operands)
+    exponents = [binary_exponent(values) for values in operands]
+    scaled = map(scaled_by_power, operands, (-exponent for exponent in exponents))
+    return scaled_by_power(function(*scaled), sum(exponents))
 
 
 def multinomials(dim: int, order: int, values: Array) -> Array:
@@ -123,23 +134,18 @@ def of_full_array(array: Any, *, symmetrize: bool) -> tuple[int, int, Array]:
     if dense.ndim == 0 or len(set(dense.shape)) != 1 or dense.shape[0] == 0:
         raise ValueError(f"A symmetric tensor needs an array with all sides equal; got shape {dense.shape}.")
     order, dim = dense.ndim, dense.shape[0]
-    # Sums of entries near the largest number would overflow.
-    exponent = binary_exponent(dense)
-    dense = scaled_by_power(dense, -exponent)
-    where = monomials.dense_positions(dim, order)
-    means = _sums(where, dense, dim, order)
+    where, exact = monomials.dense_positions(dim, order), as_fractions(array)
+    take_means = partial(_sums, where, dim=dim, order=order)
     if not symmetrize:
-        spread = np.abs(dense - means[where]).max()
-        scale = np.abs(dense).max()
+        scaled = scaled_by_power(dense, -binary_exponent(dense))
+        spread, scale = np.abs(scaled - take_means(scaled)[where]).max(), np.abs(scaled).max()
         if spread > SYMMETRY_TOLERANCE * scale:
             raise ValueError(
                 f"The array is not symmetric: entries that should be equal differ by up to "
                 f"{2 * spread / scale:.3g} of the largest. "
                 "Pass symmetrize=True to take the mean over permutations of the axes."
             )
-    exact = as_fractions(array)
-    means = scaled_by_power(means, exponent) if exact is None else _sums(where, exact, dim, order)
-    return order, dim, means
+    return order, dim, without_overflow(take_means, dense if exact is None else exact)
 
 
 def of_terms(terms: Mapping[tuple[int, ...], Any]) -> tuple[int, int, Array]:
@@ -196,10 +202,185 @@ def substitute(coefficients: Array, matrix: Array, *, order: int) -> Array:
 
 def product(left: Array, right: Array, dim: int, orders: tuple[int, int]) -> Array:
     """Return the coefficients of the product of two forms in the same variables."""
-    exponents = [0 if values.dtype == object else binary_exponent(values) for values in (left, right)]
-    written = [
-        (scaled_by_power(values, -exponent) if exponent else values) * multinomials(dim, order, values)
-        for values, exponent, order in zip((left, right), exponents, orders, strict=True)
-    ]
-    means = _sums(monomials.product_positions(dim, *orders), np.outer(*written), dim, sum(orders))
-    return scaled_by_power(means, sum(exponents)) if any(exponents) else means
+
+    def multiply(*factors: Array) -> Array:
+        written = [
+            values * multinomials(dim, order, values) for values, order in zip(factors, orders, strict=True)
+        ]
+        return _sums(monomials.product_positions(dim, *orders), np.outer(*written), dim, sum(orders))
+
+    return without_overflow(multiply, left, right)
+
+
+# --- forms ------------------------------------------------------------------------------------------
+
+
+class Form:
+    """A homogeneous polynomial that is known by its contractions; subclasses compute them."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def order(self) -> int:
+            """The degree."""
+
+        @property
+        def dim(self) -> int:
+            """The number of variables."""
+
+    def __call__(self, x: Any) -> Array:
+        """Return the form at points, P(x) = T(x, ..., x).
+
+        Parameters
+        ----------
+        x : array_like, shape (..., dim)
+
+        Returns
+        -------
+        values : ndarray, shape (...)
+        """
+        points = self._points(x)
+        values = self.contract_all(points.reshape(-1, self.dim), 0)
+        return values.reshape(points.shape[:-1])[()]
+
+    def gradient(self, x: Any) -> Array:
+        """Return the gradient of the form at points, d T(x, ..., x, .).
+
+        Parameters
+        ----------
+        x : array_like, shape (..., dim)
+
+        Returns
+        -------
+        gradient : ndarray, shape (..., dim)
+        """
+        points = self._points(x)
+        contracted = self.contract_all(points.reshape(-1, self.dim), 1)
+        return self.order * contracted.reshape(points.shape)
+
+    def contract_all(self, points: Array, left: int) -> Array:
+        """Return T(v, ..., v, .) with `left` slots open, for many points at once.
+
+        Parameters
+        ----------
+        points : ndarray, shape (n_points, dim)
+        left : int
+
+        Returns
+        -------
+        contracted : ndarray, shape (n_points, n_monomials(dim, left))
+            Compact coefficients of the tensors that are left.
+        """
+        raise NotImplementedError
+
+    def _points(self, x: Any) -> Array:
+        points = numeric_array(x, "x")
+        if points.ndim == 0 or points.shape[-1] != self.dim:
+            raise ValueError(f"The form has {self.dim} variables; got points of shape {points.shape}.")
+        return points
+
+    def contract(self, x: Any, times: int = 1) -> Self:
+        """Return the tensor T(x, ..., x, ., ...) of lower order; of rows, that of the same rows.
+
+        Parameters
+        ----------
+        x : array_like, shape (dim,)
+            Real for a tensor of rows.
+        times : int, default=1
+            How many slots to fill with x, less than the order.
+
+        Returns
+        -------
+        tensor : SymmetricTensor or RowTensor
+            Of order ``order - times``.
+        """
+        times = check_integer(times, "times", least=1)
+        point = self._points(x)
+        if point.ndim != 1 or times >= self.order:
+            raise ValueError(
+                f"contract takes one point of shape ({self.dim},) and times < {self.order}; got shape "
+                f"{point.shape} and times={times}. To fill every slot call the tensor: T(x)."
+            )
+        return self._fill_slots(point, times)
+
+    def _fill_slots(self, point: Array, times: int) -> Self:
+        """Return the tensor with some slots filled."""
+        raise NotImplementedError
+
+
+def check_same_space(first: SymmetricTensor, second: SymmetricTensor) -> None:
+    """Refuse two forms of differing order or dimension."""
+    _refuse_other_types(first, second)
+    if (first.order, first.dim) != (second.order, second.dim):
+        raise ValueError(
+            f"The tensors differ in shape: order {first.order} and dimension {first.dim} "
+            f"against order {second.order} and dimension {second.dim}."
+        )
+
+
+def _refuse_other_types(*tensors: Any) -> None:
+    for tensor in tensors:
+        if not hasattr(tensor, "exact_coefficients"):
+            raise TypeError(f"Pass a SymmetricTensor, not {type(tensor).__name__}.")
+
+
+def apolar_product(left: SymmetricTensor, right: SymmetricTensor) -> complex | float:
+    """Return the apolar product, sum over a of binom(d, a) conj(S_a) T_a.
+
+    It is the Frobenius product of the full arrays, and invariant under
+    unitary changes of variables. For a power of a linear form it evaluates:
+    <(v.x)^d, P> = P(conj(v)) [khouja2022moments, section 3.1].
+
+    Parameters
+    ----------
+    left, right : SymmetricTensor
+        Of the same order and dimension. The coefficients of `left` are conjugated.
+
+    Returns
+    -------
+    product : float or complex
+        Infinite only if it is larger than any number.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> P = apolar.SymmetricTensor.from_polynomial("x^2*y")
+    >>> apolar.apolar_product(P, P)
+    0.333...
+    """
+    check_same_space(left, right)
+    product = without_overflow(
+        lambda first, second: np.sum(left.multinomials * first.conj() * second)[None],
+        *(left.coefficients, right.coefficients),
+    )[0]
+    return complex(product) if np.iscomplexobj(product) else float(product)
+
+
+def hankel(tensor: SymmetricTensor, row_degree: int) -> Array:
+    """Return the Hankel matrix (catalecticant) of a tensor, entries T_(alpha + beta).
+
+    Parameters
+    ----------
+    tensor : SymmetricTensor
+    row_degree : int
+        The degree k of the rows' monomials, from 0 to the order d.
+
+    Returns
+    -------
+    matrix : ndarray, shape (n_monomials(dim, k), n_monomials(dim, d - k))
+        The paper's H^{k, d-k} [khouja2022moments, section 3.1]. Its rank is a
+        lower bound of the rank of the tensor.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> apolar.hankel(apolar.SymmetricTensor.from_polynomial("x^3 - 3*x*y^2"), row_degree=2)
+    array([[ 1.,  0.],
+           [ 0., -1.],
+           [-1.,  0.]])
+    """
+    _refuse_other_types(tensor)
+    row_degree = check_integer(row_degree, "row_degree", least=0)
+    if row_degree > tensor.order:
+        raise ValueError(f"row_degree must be at most the order {tensor.order}; got {row_degree}.")
+    return tensor.coefficients[monomials.product_positions(tensor.dim, row_degree, tensor.order - row_degree)]

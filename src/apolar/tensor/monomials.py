@@ -48,9 +48,7 @@ def exponents(dim: int, degree: int) -> IndexArray:
     """Return the exponents of each monomial, shape (n_monomials, dim)."""
     variables = monomial_variables(dim, degree)
     table = np.zeros((len(variables), dim), dtype=np.intp)
-    rows = np.arange(len(variables))
-    for column in variables.T:
-        table[rows, column] += 1
+    np.add.at(table, (np.arange(len(variables))[:, None], variables), 1)
     return frozen(table)
 
 
@@ -80,16 +78,6 @@ def multinomials(dim: int, degree: int) -> Array:
     return frozen(np.rint(counts))
 
 
-@lru_cache(maxsize=64)
-def _counts_below(dim: int, degree: int) -> IndexArray:
-    """Return the number of monomials of degree l in j variables, for j < dim and l <= degree."""
-    table = np.zeros((dim, degree + 1), dtype=np.intp)
-    for j in range(1, dim):
-        for length in range(degree + 1):
-            table[j, length] = n_monomials(j, length)
-    return frozen(table)
-
-
 def positions(variables: IndexArray, dim: int) -> IndexArray:
     """Return the positions of monomials given by their variables in any order.
 
@@ -103,11 +91,13 @@ def positions(variables: IndexArray, dim: int) -> IndexArray:
     positions : ndarray of int, shape (...)
     """
     degree = variables.shape[-1]
-    below = _counts_below(dim, degree)
     descending = dim - 1 - np.sort(variables, axis=-1)
     after = np.zeros(variables.shape[:-1], dtype=np.intp)
     for slot in range(degree):
-        after += below[descending[..., slot], degree - slot]
+        left = degree - slot
+        # How many monomials of the degree that is left have only later variables.
+        below = np.array([comb(j + left - 1, left) for j in range(dim)], dtype=np.intp)
+        after += below[descending[..., slot]]
     return n_monomials(dim, degree) - 1 - after
 
 

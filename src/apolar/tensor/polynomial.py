@@ -25,7 +25,7 @@ WrittenTerms = dict[tuple[int, ...], Any]
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<imaginary>[ij](?![0-9_A-Za-z]))?"
-    r"|(?P<variable>[^\W\d_](?:_?\d+)?)|(?P<operator>\*\*|[-+*/^()]))"
+    r"|(?P<variable>[^\W\d_](?:_?\d+)?)|(?P<operator>\*\*|[-+*/^()])|\S)"
 )
 
 _STRENGTHS = {"+": 1, "-": 1, "*": 2, "/": 2}
@@ -150,16 +150,12 @@ def _letter_and_number(name: str) -> tuple[str, int, str]:
 
 def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
     """Yield the kind of each token, its characters, and their place."""
-    place = 0
-    end = len(text.rstrip())
-    while place < end:
-        match = _TOKEN.match(text, place)
-        if match is None or (match["variable"] and not match["variable"][0].isalpha()):
+    for match in _TOKEN.finditer(text):
+        kind, value = match.lastgroup, match["number"] or match["variable"] or match["operator"]
+        place = match.end() - len(match[0].lstrip())
+        if kind is None or (kind == "variable" and not value[0].isalpha()):
             raise _error(text, "cannot read", place)
-        kind = match.lastgroup or ""
-        value = match["number"] or match["variable"] or match["operator"]
-        yield kind, "^" if value == "**" else value, match.end() - len(match[0].lstrip())
-        place = match.end()
+        yield kind, "^" if value == "**" else value, place
 
 
 def _error(text: str, what: str, place: int) -> ValueError:
@@ -263,7 +259,7 @@ class _Parser:
             raise self._unexpected(f"a power must be an integer up to {MAX_DEGREE}, not")
         self.position += 1
         exponent = int(value)
-        _check_degree(exponent * _degree(base))
+        _check_degree(exponent * max(map(sum, base)))
         if len(base) == 1:
             ((key, coefficient),) = base.items()
             scale: Any = 1
@@ -281,18 +277,13 @@ class _Parser:
                 f"The brackets of the polynomial take more than {MAX_PRODUCTS:,} multiplications to write "
                 "out: multiply them out first, or lower the degree."
             )
-        _check_degree(_degree(left) + _degree(right))
+        _check_degree(max(map(sum, left)) + max(map(sum, right)))
         total: WrittenTerms = {}
         for first, a in left.items():
             for second, b in right.items():
                 key = tuple(map(operator.add, first, second))
                 total[key] = _limit_digits(total.get(key, 0) + a * b)
         return total
-
-
-def _degree(total: WrittenTerms) -> int:
-    """Return the largest degree of a sum that is not empty."""
-    return max(map(sum, total))
 
 
 def _check_degree(degree: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ from apolar._core.threads import default_threads, one_blas_thread
 from apolar.data import Rows, fetch_rows, on_checked, open_rows
 from apolar.data.chunks import row_squares
 from apolar.tensor import monomials
-from apolar.tensor.apolarity import Form
+from apolar.tensor.coefficients import Form
 from apolar.tensor.symmetric import SymmetricTensor
 
 # Up to this many multiplications an exact norm is worth its time: seconds on one processor.
@@ -150,28 +150,12 @@ class RowTensor(Form):
 
     # --- contractions, and other forms of the same tensor -----------------------------
 
-    def contract(self, x: Any, times: int = 1) -> RowTensor:
-        """Return the tensor T(x, ..., x, ., ...) of lower order, of the same rows.
-
-        Parameters
-        ----------
-        x : array_like, shape (dim,)
-            Real.
-        times : int, default=1
-            How many slots to fill with x, less than the order.
-
-        Returns
-        -------
-        tensor : RowTensor
-            Of order ``order - times``.
-        """
-        point, times = self._filling(x, times)
+    def _fill_slots(self, point: Array, times: int) -> RowTensor:
         if np.iscomplexobj(point):
             raise ValueError("contract takes one real point: rows are real.")
         filled = (*self.filled, (DeviceCopies(point), times))
-        order = self.order - times
-        sizes = _measure_rows(self.parts, order, filled, is_finite=True)
-        return RowTensor(order, self.parts, self.factor, filled, sizes)
+        sizes = _measure_rows(self.parts, self.order - times, filled, is_finite=True)
+        return replace(self, order=self.order - times, filled=filled, sizes=sizes)
 
     def contract_all(self, points: Array, left: int) -> Array:
         """Return contractions with points: two products with the matrix of the rows."""
@@ -289,7 +273,7 @@ class RowTensor(Form):
             if not len(own):
                 continue
             values, weights = _copies_on_host(*fetch_rows(part, own))
-            filled = _fill_slots(self.filled, values, weights)
+            filled = _filled_weights(self.filled, values, weights)
             signs.append(np.full(len(own), sign) * (1 if filled is None else np.sign(filled)))
             units.append(values / np.linalg.norm(values, axis=1, keepdims=True))
         order = rng.permutation(n_samples)
@@ -316,7 +300,7 @@ class RowTensor(Form):
         def outside(block: Any, _: Any) -> tuple[float]:
             columns = directions.to_device_of(block)
             difference = block - _product(_product(block, columns), columns.T)
-            return (float(_squared_norms(difference).sum()),)
+            return (float(to_host(row_squares(difference)).sum()),)
 
         squares = self._sum(outside, 0, is_signed=False)
         return float(np.sqrt(squares / self.sizes.squares)) if self.sizes.squares else 0.0
@@ -349,7 +333,7 @@ def _measure_rows(parts: Parts, order: int, filled: Any, *, is_finite: bool) -> 
     def measure(block: Any, weights: Any) -> tuple[Any, ...]:
         sizes = _row_sizes(order, block, weights)
         total = len(sizes) if weights is None else to_numpy(weights).sum()
-        return len(sizes), total, sizes.sum(), _squared_norms(block).sum()
+        return len(sizes), total, sizes.sum(), to_host(row_squares(block)).sum()
 
     of_rows = _on_rows(measure, filled, is_finite=is_finite)
     sums = [part.reduce(of_rows, default_threads()) for _, part in parts]
@@ -366,12 +350,12 @@ def _on_rows(statistic: Callable[..., Any], filled: Any, *, is_finite: bool = Tr
     """Return a function of chunks: of rows found finite, and of weights for the slots that are filled."""
 
     def of_block(block: Any, weights: Any) -> Any:
-        return statistic(block, _fill_slots(filled, block, weights))
+        return statistic(block, _filled_weights(filled, block, weights))
 
     return on_checked(of_block, is_finite=is_finite)
 
 
-def _fill_slots(filled: tuple[tuple[DeviceCopies, int], ...], block: Any, weights: Any) -> Any:
+def _filled_weights(filled: tuple[tuple[DeviceCopies, int], ...], block: Any, weights: Any) -> Any:
     """Return the weights of a block times (x_n . v)^k for each vector that fills k slots."""
     for vector, times in filled:
         factor = _integer_power(_product(block, vector.to_device_of(block)), times)
@@ -382,7 +366,7 @@ def _fill_slots(filled: tuple[tuple[DeviceCopies, int], ...], block: Any, weight
 def _row_sizes(order: int, block: Any, weights: Any) -> Array:
     """Return |w_n| |x_n|^d of each row, on the host."""
     with np.errstate(over="ignore"):
-        sizes: Array = _squared_norms(block) ** (order / 2)
+        sizes: Array = to_host(row_squares(block)) ** (order / 2)
         return sizes if weights is None else sizes * np.abs(to_numpy(weights))
 
 
@@ -401,12 +385,6 @@ def _product(block: Any, matrix: Any) -> Any:
 
 def _dense(block: Any) -> Any:
     return block.toarray() if sparse.issparse(block) else block
-
-
-def _squared_norms(block: Any) -> Array:
-    """Return the squared norms of the rows of a block, on the host."""
-    squares = row_squares(block)
-    return to_host(squares)
 
 
 def _copies_on_host(block: Any, weights: Any) -> tuple[Array, Array | None]:

@@ -16,7 +16,7 @@ from apolar._core.arrays import Array, IndexArray, binary_exponent, frozen, scal
 from apolar._core.checks import check_integer, fits_in_memory, numeric_array
 from apolar.tensor import coefficients as compact
 from apolar.tensor import monomials
-from apolar.tensor.apolarity import Form, check_same_space
+from apolar.tensor.coefficients import Form, check_same_space
 from apolar.tensor.polynomial import Terms, homogeneous_terms
 from apolar.tensor.printing import InText, Printed
 
@@ -207,10 +207,7 @@ class SymmetricTensor(Printed, Form):
     def _written(self, coefficients: Array) -> Array:
         """Return coefficients as written, binom(d, a) T_a; infinite where they overflow."""
         counts = compact.multinomials(self.dim, self.order, coefficients)
-        if coefficients.dtype == object:
-            return np.asarray(coefficients * counts)
-        exponent = binary_exponent(coefficients)
-        return scaled_by_power(scaled_by_power(coefficients, -exponent) * counts, exponent)
+        return np.asarray(compact.without_overflow(lambda values: values * counts, coefficients))
 
     def _terms(self, written: Array) -> dict[tuple[int, ...], Any]:
         """Return those of the coefficients as written that are not zero, by their exponents."""
@@ -287,21 +284,7 @@ class SymmetricTensor(Printed, Form):
         full = packed[:, monomials.dense_positions(self.dim, 2)]
         return self.order * (self.order - 1) * full.reshape(*points.shape, self.dim)
 
-    def contract(self, x: Any, times: int = 1) -> SymmetricTensor:
-        """Return the tensor T(x, ..., x, ., ...) of lower order.
-
-        Parameters
-        ----------
-        x : array_like, shape (dim,)
-        times : int, default=1
-            How many slots to fill with x, less than the order.
-
-        Returns
-        -------
-        tensor : SymmetricTensor
-            Of order ``order - times``.
-        """
-        point, times = self._filling(x, times)
+    def _fill_slots(self, point: Array, times: int) -> SymmetricTensor:
         left = self.order - times
         return SymmetricTensor(left, self.dim, self.contract_all(point[None], left)[0])
 
@@ -363,12 +346,9 @@ class SymmetricTensor(Printed, Form):
 
     def real_if_close(self, tolerance: float = 1e-12) -> SymmetricTensor:
         """Return the tensor without imaginary parts, where these are rounding."""
-        if not self.is_complex:
-            return self
-        scaled = scaled_by_power(self.coefficients, -binary_exponent(self.coefficients))
-        if np.abs(scaled.imag).max() <= tolerance * np.abs(scaled).max():
-            return replace(self, coefficients=self.coefficients.real)
-        return self
+        values = self.coefficients
+        is_real = self.is_complex and np.abs(values.imag).max() <= tolerance * np.abs(values.real).max()
+        return replace(self, coefficients=values.real) if is_real else self
 
     def _calculate(
         self, function: Callable[..., Array], other: Any, order: int | None = None, n_products: int = 0

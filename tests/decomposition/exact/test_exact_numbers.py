@@ -9,7 +9,7 @@ import sympy
 import apolar
 from apolar import SymmetricTensor
 from apolar.decomposition import AlgebraicNumber, ExactWaring, NumberField
-from apolar.decomposition.exact.arithmetic import to_fmpq
+from apolar.decomposition.exact.arithmetic import residues, to_fmpq
 from apolar.decomposition.exact.hankel_kernel import prove_by_kernel
 from apolar.decomposition.ranks import PRIME
 
@@ -84,6 +84,7 @@ def test_without_flint_the_error_says_what_to_install(monkeypatch):
         ("x*y*z*w", 7),
         ("x^2*y^2*z^2", 8),
         ("x*(x*z + y^2)", 4),  # one point, of length three
+        ("x^4 + 2*x^3*y + 3*x^2*y^2 + 4*x*y^3 + 6*y^4", 3),  # generic: left open
     ],
 )
 def test_forms_that_need_more_terms_than_the_rank_of_the_matrix(form, bound):
@@ -101,6 +102,21 @@ def test_a_rank_modulo_the_prime_is_not_taken_for_the_rank():
     assert proof.exact is None
 
 
-def test_generic_forms_are_left_open():
-    proof = proof_of("x^4 + 2*x^3*y + 3*x^2*y^2 + 4*x*y^3 + 6*y^4")
-    assert (proof.rank_bound, proof.exact) == (3, None)
+# --- modulo a prime ---------------------------------------------------------------------------
+
+
+def residue(value):
+    fraction = Fraction(value)
+    return fraction.numerator * pow(fraction.denominator, -1, PRIME) % PRIME
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -1.0, 0.1, -1e300, 5e-324, 2.0**60, np.pi])
+def test_numbers_reduce_exactly(value):
+    assert residues(np.array([value]))[0] == residue(value)
+
+
+def test_complex_numbers_reduce_with_their_products():
+    assert pow(int(residues(np.array([1j]))[0]), 2, PRIME) == PRIME - 1
+    left, right = 1.5 - 2j, 0.25 + 3j  # the product is exact in floating point
+    a, b, both = residues(np.array([left, right, left * right]))
+    assert a * b % PRIME == both

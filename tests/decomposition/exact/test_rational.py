@@ -211,25 +211,6 @@ def test_numbers_that_are_too_long_are_refused_in_words():
     assert waring.rationalize().proved
 
 
-def test_terms_of_another_form_are_refused():
-    waring = apolar.decompose("x^3 + y^3", random_state=0)
-    with pytest.raises(ValueError, match=r"do not sum to the form: they leave 3\.8e-01"):
-        waring.rationalize("x^3 + y^3 + x^2*y")
-    with pytest.raises(ValueError, match="order 3 in 2 variables; the tensor is of order 2 in 2"):
-        waring.rationalize("x^2 + y^2")
-    with pytest.raises(ValueError, match="tensor is zero"):
-        waring.rationalize("x^3 - x^3 + 0*y^3")
-    # A part of the form that numbers in floating point do not hold.
-    with pytest.raises(ValueError, match="in exact arithmetic these do not sum"):
-        apolar.decompose("x^3 + 1e-320*y^3", rank=1).rationalize(max_digits=50)
-    assert exact_terms("x^3 + 1e-320*y^3").rank == 2
-
-
-def test_complex_forms_are_refused():
-    with pytest.raises(ValueError, match="complex coefficients"):
-        exact_terms("1i*x^3 + y^3")
-
-
 def test_terms_that_are_too_close_for_floats_are_proved_where_the_kernel_has_them():
     pair = SymmetricTensor.from_waring([2, 1], [[1, 0], [1, Fraction(1, 10**9)]], 3)
     waring = apolar.decompose(pair, rank=2, random_state=0)
@@ -246,9 +227,6 @@ def test_the_zero_form_has_no_terms():
     assert exact.rank == 0
     assert exact.to_string() == "0"
     assert exact.to_tensor() == SymmetricTensor.zeros(3, 2)
-    none = apolar.Waring(np.zeros(0), np.zeros((0, 2)), 3)
-    with pytest.raises(ValueError, match="no terms"):
-        none.rationalize("x^3 + y^3")
 
 
 def test_floats_are_recognised_but_not_proved():
@@ -260,9 +238,6 @@ def test_floats_are_recognised_but_not_proved():
     given = apolar.Waring([0.5, 0.25], [[1.0, 0.5], [0.0, 1.0]], 3)
     assert given.rationalize().to_string() == "1/16*(2*x + y)^3 + 1/4*y^3"
     assert given.rationalize("(x + y/2)^3/2 + y^3/4").proved
-    noise = apolar.Waring([0.5, 0.25], [[1.0, np.pi / 4], [0.0, 1.0]], 3)
-    with pytest.raises(ValueError, match=r"numbers of term 1 .* no exact coefficients"):
-        noise.rationalize()
 
 
 def test_refined_terms_know_their_form_and_those_of_rows_do_not():
@@ -287,9 +262,35 @@ def test_terms_without_their_conjugates_are_summed_in_a_common_field():
         alone.to_tensor()
 
 
-def test_options_are_checked():
-    waring = apolar.decompose("x^3 + y^3")
-    with pytest.raises(ValueError, match="max_degree"):
-        waring.rationalize(max_degree=0)
-    with pytest.raises(TypeError, match="max_digits"):
-        waring.rationalize(max_digits=1.5)
+CUBES = apolar.Waring([1.0, 1.0], np.eye(2), 3)
+
+
+@pytest.mark.parametrize(
+    ("waring", "form", "options", "message"),
+    [
+        (CUBES, "x^3 + y^3 + x^2*y", {}, r"do not sum to the form: they leave 3\.8e-01"),
+        (CUBES, "x^2 + y^2", {}, "order 3 in 2 variables; the tensor is of order 2 in 2"),
+        (CUBES, "x^3 - x^3 + 0*y^3", {}, "tensor is zero"),
+        (CUBES, "1i*x^3 + y^3", {}, "complex coefficients"),
+        (CUBES, "x^3 + y^3", {"max_degree": 0}, "max_degree"),
+        (CUBES, "x^3 + y^3", {"max_digits": 1.5}, "max_digits"),
+        # A part of the form that numbers in floating point do not hold.
+        (
+            apolar.Waring([1.0], [[1.0, 0.0]], 3),
+            "x^3 + 1e-320*y^3",
+            {"max_digits": 50},
+            "in exact arithmetic",
+        ),
+        (apolar.Waring(np.zeros(0), np.zeros((0, 2)), 3), "x^3 + y^3", {}, "no terms"),
+        (
+            apolar.Waring([0.5, 0.25], [[1.0, np.pi / 4], [0.0, 1.0]], 3),
+            None,
+            {},
+            "numbers of term 1",
+        ),
+    ],
+)
+def test_what_has_no_exact_terms_is_refused_in_words(waring, form, options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        waring.rationalize(form, **options)
+    assert exact_terms("x^3 + 1e-320*y^3").rank == 2

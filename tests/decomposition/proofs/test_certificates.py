@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from apolar import SymmetricTensor, Waring, decompose, refine
-from apolar.decomposition import Certificate
 from apolar.decomposition.exact.arithmetic import to_balls
 from apolar.decomposition.proofs.flattenings import hankel_flattening, koszul_flattening
 from apolar.decomposition.proofs.newton import Linearisation, near_all_sums
@@ -190,8 +189,10 @@ def test_terms_that_say_too_much_are_not_minimal():
     terms = random_terms(3, 4, 2, 0)
     more = Waring(np.repeat(terms.weights / 2, 2), np.repeat(terms.points, 2, axis=0), 4)
     certificate = more.certify(terms.to_tensor())
-    assert certificate.rank_lower_bound == 2
-    assert not certificate.minimal
+    # x^2 y has rank 3, and sums of two cubes are as near as rounding.
+    for proved in (certificate, decompose("x^2*y", random_state=0).certificate):
+        assert proved.rank_lower_bound == 2
+        assert not proved.minimal
     assert "Fewer terms than 2 do not come as near" in certificate.message
     assert certificate.unique is not True
 
@@ -203,13 +204,6 @@ def test_nothing_is_said_of_fewer_terms_than_there_are():
     assert (certificate.unique, certificate.exact_nearby, certificate.margin) == (None, None, None)
     assert not certificate.minimal
     assert "a term is zero" in certificate.message
-
-
-def test_limits_of_sums_are_not_called_minimal():
-    # x^2 y has rank 3, and sums of two cubes are as near as rounding.
-    certificate = decompose("x^2*y", random_state=0).certificate
-    assert certificate.rank_lower_bound == 2
-    assert not certificate.minimal
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -230,18 +224,6 @@ def test_bounds_never_exceed_the_number_of_terms(seed):
 # --- where certificates come from ----------------------------------------------------------
 
 
-def test_they_are_attached_by_decompose_and_refine_and_kept():
-    waring = decompose("x^3 - 3*x*y^2")
-    assert isinstance(waring.certificate, Certificate)
-    assert waring.certificate is waring.certificate
-    assert waring.tensor == SymmetricTensor.from_polynomial("x^3 - 3*x*y^2")
-    assert refine(waring.tensor, waring).tensor is waring.tensor
-    for text in ("x^2 + y^2", "3*x + 4*y"):
-        certificate = decompose(text).certificate
-        assert certificate.distance < 1e-14
-        assert certificate.minimal
-
-
 def test_terms_of_ones_own_are_compared_with_their_sum_or_with_a_tensor():
     terms = random_terms(3, 4, 3, 0)
     certificate = terms.certificate
@@ -252,9 +234,23 @@ def test_terms_of_ones_own_are_compared_with_their_sum_or_with_a_tensor():
         terms.certify("x^3 + y^3")
     far = terms.certify(2 * terms.to_tensor())
     assert 0.49 < far.distance < 0.51
+    large = random_terms(60, 4, 3, 0).certificate
+    assert (large.unique, large.rank_lower_bound) == (True, 0)
+    assert "too large" in large.lower_bound_by
 
 
-def test_the_zero_tensor():
+def test_certificates_of_simple_forms_and_of_zero():
+    waring = decompose("x^3 - 3*x*y^2")
+    assert waring.certificate is waring.certificate
+    assert (
+        refine(waring.tensor, waring).tensor
+        is waring.tensor
+        == SymmetricTensor.from_polynomial("x^3 - 3*x*y^2")
+    )
+    for text in ("x^2 + y^2", "3*x + 4*y"):
+        certificate = decompose(text).certificate
+        assert certificate.distance < 1e-14
+        assert certificate.minimal
     certificate = decompose(SymmetricTensor.zeros(3, 2)).certificate
     assert (certificate.unique, certificate.exact_nearby, certificate.distance) == (True, True, 0.0)
     assert certificate.minimal
@@ -282,14 +278,6 @@ def test_numbers_of_very_different_size_are_told_apart():
         assert terms.certify(tensor).exact_nearby is has_terms
     near = Waring([1.0], [[2.0**300, 2.0**-900]], 3)
     assert 0 < near.certify(SymmetricTensor(3, 2, [2.0**900, 0.0, 0.0, 0.0])).distance < 1e-300
-
-
-def test_tensors_that_are_too_large_are_not_compared():
-    terms = random_terms(60, 4, 3, 0)
-    certificate = terms.certificate
-    assert certificate.unique is True
-    assert certificate.rank_lower_bound == 0
-    assert "too large" in certificate.lower_bound_by
 
 
 def test_exact_numbers_prove_terms_that_are_too_close_for_bounds_in_floats():

@@ -44,20 +44,27 @@ def test_generic_terms_of_low_rank_are_unique(dim, order, rank, word, is_complex
     assert word in by
 
 
-@pytest.mark.parametrize(
-    ("dim", "order", "rank"),
-    [(3, 3, 4), (3, 4, 6), (3, 4, 5), (4, 4, 9), (5, 4, 14), (5, 3, 7), (2, 4, 3), (3, 2, 2), (3, 1, 2)],
-)
-def test_families_are_not_unique(dim, order, rank):
-    assert of_points(random_points(rank, dim, 0), order)[0] is False
+# The last: generic forms of these ranks have two decompositions [chiantini2017generic]; ternary quintics of
+# rank 7 have one, as have quintics of rank 12 in four variables, which no theorem here proves: the kernels of
+# their Koszul flattening are too small.
+FAMILIES = [
+    (3, 3, 4),
+    (3, 4, 6),
+    (3, 4, 5),
+    (4, 4, 9),
+    (5, 4, 14),
+    (5, 3, 7),
+    (2, 4, 3),
+    (3, 2, 2),
+    (3, 1, 2),
+]
+OPEN = [(3, 6, 9), (4, 4, 8), (6, 3, 9), (3, 5, 7), (4, 5, 12)]
 
 
-# Generic forms of these ranks have two decompositions [chiantini2017generic]; ternary quintics of rank 7 have
-# one, as have quintics of rank 12 in four variables, which no theorem here proves: the kernels of their
-# Koszul flattening are too small.
-@pytest.mark.parametrize(("dim", "order", "rank"), [(3, 6, 9), (4, 4, 8), (6, 3, 9), (3, 5, 7), (4, 5, 12)])
-def test_what_no_theorem_decides_is_left_open(dim, order, rank):
-    assert of_points(random_points(rank, dim, 0), order)[0] is None
+@pytest.mark.parametrize(("shape", "unique"), [(s, False) for s in FAMILIES] + [(s, None) for s in OPEN])
+def test_families_are_not_unique_and_some_terms_are_left_open(shape, unique):
+    dim, order, rank = shape
+    assert of_points(random_points(rank, dim, 0), order)[0] is unique
 
 
 def generic_truth(dim, order, rank):
@@ -114,29 +121,27 @@ def test_terms_with_too_many_points_on_a_curve_are_not_called_unique(curve_degre
             assert of_points(points, order)[0] is not True
 
 
-def test_one_point_fewer_on_the_curve_is_unique():
-    # The test above is sharp: 4 of 9 points on a conic are too few.
-    rng = np.random.default_rng(0)
-    assert of_points(on_rational_curve(4, 2, 3, rng), 4)[0] is True
-    assert of_points(on_rational_curve(3, 1, 4, rng), 5)[0] is True
-    assert of_points(on_rational_curve(4, 1, 4, rng), 5)[0] is False
+PLANE = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 2.0, 0.0]])
+EQUAL = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 1.0]])
+CURVE = [on_rational_curve(*shape, np.random.default_rng(0)) for shape in ((4, 2, 3), (3, 1, 4), (4, 1, 4))]
 
 
-def test_terms_in_few_variables_are_a_family_there():
-    # Three cubes of two variables, in three.
-    points = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 2.0, 0.0]])
-    assert of_points(points, 3)[0] is False
-    turned = points @ np.array([[1.0, 1, 2], [0, 1, 3], [1, 0, 1]])
-    assert of_points(turned, 3)[0] is False
-
-
-def test_equal_points_are_not_unique():
-    points = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 1.0]])
-    assert of_points(points, 5)[0] is not True
-    assert of_points(points[:2], 5)[0] is False
-
-
-def test_terms_that_are_zero_are_not_judged():
-    assert uniqueness(np.array([1.0, 0.0]), np.eye(2), 3)[0] is None
-    assert uniqueness(np.ones(2), np.array([[1.0, 0.0], [0.0, 0.0]]), 3)[0] is None
-    assert uniqueness(np.ones(0), np.zeros((0, 2)), 3)[0] is True
+@pytest.mark.parametrize(
+    ("points", "order", "unique"),
+    [
+        # Four of nine points on a conic are too few for the test above, and three on a line.
+        (CURVE[0], 4, True),
+        (CURVE[1], 5, True),
+        (CURVE[2], 5, False),
+        # Three cubes of two variables, in three.
+        (PLANE, 3, False),
+        (PLANE @ np.array([[1.0, 1, 2], [0, 1, 3], [1, 0, 1]]), 3, False),
+        (EQUAL[:2], 5, False),
+        (EQUAL, 5, None),
+        (np.array([[1.0, 0.0], [0.0, 0.0]]), 3, None),
+        (np.zeros((0, 2)), 3, True),
+    ],
+)
+def test_points_in_special_positions(points, order, unique):
+    assert of_points(points, order)[0] is unique
+    assert uniqueness(np.zeros(len(points)), points, order)[0] is (None if len(points) else True)

@@ -198,10 +198,7 @@ def move_terms(terms: MovingTerms, goal: Array) -> MovingTerms:
             continue
         near, denominators = Fraction(float(ratio.real)), range(TUNING.family_denominators)
         for value in dict.fromkeys(near.limit_denominator(2**k) for k in denominators):
-            moved: MovingTerms | None = terms
-            for share in np.linspace(0, 1, TUNING.family_steps + 1)[1:]:
-                held = value if share == 1 else ratio + share * (float(value) - ratio)
-                moved = moved and _correct(replace(moved, held={**terms.held, (i, j): held}), goal)
+            moved = _correct(replace(terms, held={**terms.held, (i, j): value}), goal)
             if moved is not None:
                 terms = moved
                 break

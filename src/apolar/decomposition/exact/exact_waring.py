@@ -122,7 +122,7 @@ def exact_sum(waring: ExactWaring) -> list[Any]:
     total = [flint.fmpq(0)] * n_monomials(waring.dim, waring.order)
     sums: dict[NumberField, list[Any]] = {}
     for (polynomial, numbers), found in roots.items():
-        modulus = NumberField(polynomial, 0j).modulus
+        modulus = to_polynomial(polynomial)
         scale, *form = map(to_polynomial, numbers)
         powers = [scale * power % modulus for power in powers_of_form(form, modulus, waring.order)]
         n_complete = min(found.values()) if len(found) == modulus.degree() else 0
@@ -199,7 +199,7 @@ def _conjugates(modulus: Any, form: Sequence[Any]) -> ConjugateForms:
     else:
         # Points are often shorter times the derivative [rouillier1999].
         multiple = [value * modulus.derivative() % modulus for value in scaled]
-        scaled = min(scaled, multiple, list(form), key=_n_bits)
+        scaled = min(scaled, multiple, list(form), key=lambda values: len(str(_primitive(values))))
     polynomial = integer_coefficients(modulus)
     roots = tuple(complex(root) for root in roots_of(polynomial, 64))
     return ConjugateForms(polynomial, simplify(scaled, roots), roots)
@@ -223,10 +223,6 @@ def in_square_root(modulus: Any, form: Sequence[Any]) -> tuple[Any, list[Any]]:
     generator = flint.fmpq_poly([-linear, factor]) / (2 * leading)
     root = flint.fmpq_poly([-radicand, 0, 1])
     return root, [value(generator) % root for value in form]
-
-
-def _n_bits(form: Sequence[Any]) -> int:
-    return sum(abs(int(c)).bit_length() for value in _primitive(form) for c in value.numer().coeffs())
 
 
 def _primitive(form: Sequence[Any]) -> list[Any]:
@@ -272,7 +268,7 @@ def solve_weights(groups: Sequence[ConjugateForms], target: Sequence[Any], order
     columns = []
     height = max((len(group.polynomial) - 1 for group in groups if not group.is_complete), default=1)
     for group in groups:
-        modulus = NumberField(group.polynomial, 0j).modulus
+        modulus = to_polynomial(group.polynomial)
         values = powers_of_form(group.form, modulus, order)
         for _ in range(modulus.degree()):
             if group.is_complete:

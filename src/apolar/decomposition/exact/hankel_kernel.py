@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from apolar._core.arrays import Array
 from apolar.decomposition.exact.arithmetic import flint
 from apolar.decomposition.exact.exact_waring import (
     ConjugateForms,
@@ -102,12 +103,7 @@ def _functionals(hankel: Any, rank: int, dim: int, degree: int) -> list[Any] | N
         higher = n_monomials(dim, degree + 1)
         if len(forms) * dim * higher**2 > TUNING.kernel_work:
             return None
-        times = product_positions(dim, degree, 1)
-        rows = np.zeros((len(forms) * dim, higher), dtype=object)
-        for k, form in enumerate(forms):
-            for j in range(dim):
-                rows[k * dim + j, times[:, j]] = form
-        multiples = flint.fmpz_mat(rows.tolist())
+        multiples = flint.fmpz_mat(multiply_forms(np.array(forms, dtype=object), dim, degree, 1).tolist())
         n_functionals = higher - flint.nmod_mat(multiples, PRIME).rank()
         if n_functionals < rank:
             return []
@@ -121,7 +117,17 @@ def _functionals(hankel: Any, rank: int, dim: int, degree: int) -> list[Any] | N
     found = _null_space(multiples)
     if len(found) != n_before:
         return None
+    times = product_positions(dim, degree, 1)
     return [np.array(functional, dtype=object)[times].T for functional in found]
+
+
+def multiply_forms(forms: Array, dim: int, degree: int, by: int) -> Array:
+    """Return the products of forms of a degree with all monomials of another, one per row."""
+    where = product_positions(dim, degree, by)
+    rows = np.zeros((where.shape[1], len(forms), n_monomials(dim, degree + by)), dtype=forms.dtype)
+    for products, places in zip(rows, where.T, strict=True):
+        products[:, places] = forms
+    return rows.reshape(-1, rows.shape[2])
 
 
 def _null_space(matrix: Any) -> list[list[Any]]:
@@ -155,14 +161,9 @@ def _common_zeros(functionals: list[Any], dim: int) -> tuple[int, list[Conjugate
         if polynomial.gcd(polynomial.derivative()).degree() == 0:
             break
     else:
-        # Zeros with different values are independent eigenvectors. There are no more than the squarefree part
-        # of the characteristic polynomial sends to zero.
-        squarefree = polynomial // polynomial.gcd(polynomial.derivative())
-        identity = flint.fmpq_mat(np.eye(n, dtype=int).tolist())
-        value = operator * 0
-        for coefficient in reversed(squarefree.coeffs()):
-            value = value * operator + identity * coefficient
-        return n - value.rank(), []
+        # Zeros are independent eigenvectors: there are fewer than n, unless the operator can be diagonalised.
+        polynomial = operator.minpoly()
+        return n - (polynomial.gcd(polynomial.derivative()).degree() > 0), []
     # What commutes with an operator of distinct eigenvalues is a polynomial in it, as it acts on a vector.
     powers = [flint.fmpq_mat([[k * k + 1 for k in range(n)]])]
     for _ in range(n - 1):

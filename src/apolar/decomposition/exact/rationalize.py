@@ -251,10 +251,10 @@ def _at_roots(points: Any, bits: int) -> list[ConjugateForms] | None:
     ]
     rational = []
     for polynomial in polynomials:
-        coefficients = [_nearest_fraction(value, bits) for value in polynomial.coeffs()]
-        if any(value is None for value in coefficients):
+        coefficients = _in_terms_of(flint.acb(0), 1, polynomial.coeffs(), bits)
+        if None in coefficients:
             return None
-        rational.append(flint.fmpq_poly(coefficients))
+        rational.append(flint.fmpq_poly([value for (value,) in coefficients]))
     if rational[0].gcd(rational[0].derivative()).degree() > 0:
         return None
     return groups_at_roots(rational[0], rational[1:])
@@ -307,21 +307,6 @@ def _integer(value: Any, bits: int) -> int:
     return int(mantissa) << shift if shift >= 0 else int(mantissa) >> -shift
 
 
-def _nearest_fraction(value: Any, bits: int) -> Any:
-    """Return the fraction that a number is to its last bit, by continued fractions, or None."""
-    real, imaginary = _integer(value.real, bits), _integer(value.imag, bits)
-    if bits < 2 * TUNING.margin_bits or abs(imaginary) > 1 << TUNING.margin_bits:
-        return None
-    length = int(TUNING.relation_share * bits)
-    number = Fraction(real, 1 << bits)
-    size = max(abs(real) >> bits, 1).bit_length()
-    fraction = number.limit_denominator(1 << max((length - size) // 2, 1))
-    # A fraction by chance has as many digits as the number itself.
-    n_bits = fraction.numerator.bit_length() + fraction.denominator.bit_length()
-    is_near = abs(number - fraction) * (1 << bits) <= 1 << TUNING.margin_bits
-    return to_fmpq(fraction) if is_near and n_bits <= length else None
-
-
 def _integer_relation(values: Sequence[Any], bits: int) -> list[int] | None:
     """Return small integers whose sum with these numbers is zero, by lattices [lenstra1982], or None.
 
@@ -335,7 +320,9 @@ def _integer_relation(values: Sequence[Any], bits: int) -> list[int] | None:
     rows = [[int(a) for a in row] for row in flint.fmpz_mat(basis).lll().tolist()]
     shortest = min(rows, key=lambda row: sum(a * a for a in row))
     relation, rest = shortest[:n], shortest[n:]
-    if max(map(abs, shortest)).bit_length() * n > TUNING.relation_share * bits or not any(relation):
+    # A relation by chance has as many digits as the numbers themselves.
+    n_bits = n * max(map(abs, shortest)).bit_length()
+    if bits < TUNING.margin_bits or n_bits > TUNING.relation_share * bits or not any(relation):
         return None
     return relation if max(map(abs, rest)) <= 4 * n * max(map(abs, relation)) else None
 
@@ -354,18 +341,12 @@ def _least_polynomial(value: Any, bits: int, max_degree: int) -> tuple[int, ...]
 
 def _in_terms_of(generator: Any, degree: int, numbers: Any, bits: int) -> list[Any]:
     """Return numbers as the coefficients of polynomials in the generator of a field, or None for each."""
-    found: list[Any] = []
-    powers = [generator**k for k in range(degree)]
-    for value in numbers:
-        fraction = _nearest_fraction(value, bits)
-        relation = None
-        if fraction is None and degree > 1:
-            relation = _integer_relation([*powers, value], _certain_bits(generator, degree - 1, bits))
-        if relation is not None and relation[-1]:
-            found.append([flint.fmpq(-a, relation[-1]) for a in relation[:-1]])
-        else:
-            found.append(None if fraction is None else [fraction])
-    return found
+    powers, certain = [generator**k for k in range(degree)], _certain_bits(generator, degree - 1, bits)
+    relations = [_integer_relation([*powers, value], certain) for value in numbers]
+    return [
+        [flint.fmpq(-a, relation[-1]) for a in relation[:-1]] if relation and relation[-1] else None
+        for relation in relations
+    ]
 
 
 def _certain_bits(value: Any, degree: int, bits: int) -> int:

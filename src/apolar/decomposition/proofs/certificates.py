@@ -10,10 +10,13 @@ from apolar.decomposition.exact import ExactWaring
 from apolar.decomposition.exact.arithmetic import (
     AlgebraicNumber,
     ExactNumber,
+    exact_matrix,
     flint,
     largest,
     load_flint,
     norm,
+    residue_rank,
+    residues,
     to_balls,
     to_fmpq,
     upper_end,
@@ -21,7 +24,6 @@ from apolar.decomposition.exact.arithmetic import (
 )
 from apolar.decomposition.exact.digits import MovingTerms, refine_digits
 from apolar.decomposition.exact.hankel_kernel import prove_by_kernel
-from apolar.decomposition.proofs import modular
 from apolar.decomposition.proofs.flattenings import Flattening, certified_bound, flattenings
 from apolar.decomposition.proofs.newton import Linearisation, near_all_sums
 from apolar.decomposition.proofs.uniqueness import uniqueness
@@ -367,12 +369,12 @@ def _by_rank(
     """Return whether a tensor is a sum of this number of powers, as far as flattenings tell, and why."""
     n_terms = len(terms.weights)
     if terms.tensor.is_complex:
-        coefficients = modular.residues(terms.tensor.coefficients)
+        coefficients = residues(terms.tensor.coefficients)
     else:
-        integers = np.array(modular.exact_matrix([terms.exact]).entries())
+        integers = np.array(exact_matrix([terms.exact]).entries())
         coefficients = (integers % PRIME).astype(np.int64)
     for flattening in matrices:
-        matrix_rank = modular.rank(flattening.signs.astype(np.int64) * coefficients[flattening.positions])
+        matrix_rank = residue_rank(flattening.signs.astype(np.int64) * coefficients[flattening.positions])
         if matrix_rank > n_terms * flattening.power_rank:
             return False, f"{flattening.name} has rank {matrix_rank} or more, modulo a prime"
     undecided = "no flattening decides whether the tensor is such a sum"

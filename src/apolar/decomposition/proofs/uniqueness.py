@@ -25,13 +25,22 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
-from apolar.decomposition.exact.arithmetic import load_flint
-from apolar.decomposition.proofs import modular
+from apolar.decomposition.exact.arithmetic import (
+    exact_matrix,
+    kruskal_rank,
+    load_flint,
+    power_residues,
+    residue_kernel,
+    residue_product,
+    residue_rank,
+    residues,
+)
+from apolar.decomposition.exact.hankel_kernel import multiply_forms
 from apolar.decomposition.proofs.flattenings import Flattening, flattenings
 from apolar.decomposition.ranks import PRIME, generic_rank
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import n_monomials
-from apolar.tensor.monomials import exponents, power_derivatives, product_positions
+from apolar.tensor.monomials import exponents, power_derivatives
 
 # (dim, order, rank) where generic sums of powers have two decompositions, of those with fewer parameters
 # than the tensor has coefficients.
@@ -74,7 +83,7 @@ def uniqueness(weights: Array, points: Array, order: int) -> tuple[bool | None, 
         load_flint()
     except ImportError as error:
         return None, f"not decided: {error}"
-    ranks = PowerRanks(modular.residues(points))
+    ranks = PowerRanks(residues(points))
     for criterion in (kruskal_criterion, base_locus_criterion, smoothness_criterion):
         proof = criterion(ranks, order)
         if proof:
@@ -92,7 +101,7 @@ def _family(points: Array, order: int) -> str | None:
     if not np.iscomplexobj(points) and points.size <= TUNING.max_proof_terms:
         # Without FLINT, the dimension of the span of the points is not proved.
         with suppress(ImportError):
-            dim = int(modular.exact_matrix(points).rank())
+            dim = int(exact_matrix(points).rank())
     size = n_monomials(dim, order)
     if rank * dim > size:
         return f"{rank} points have {rank * dim} coordinates, more than the {size} coefficients of the tensor"
@@ -125,29 +134,23 @@ class PowerRanks:
             n_powers = n_monomials(dim, degree)
             if n_powers * n_points**2 > TUNING.proof_work:
                 break
-            if n_powers >= n_points and modular.rank(modular.power_values(self.points, degree)) == n_points:
+            if n_powers >= n_points and residue_rank(power_residues(self.points, degree)) == n_points:
                 return degree
         return np.inf
 
     def kruskal(self, degree: int) -> int:
         """Return a lower bound of the Kruskal rank: any such number of powers is independent.
 
-        Computed from minors where these are few. Otherwise the Kruskal rank of v_i^(a + b) is at least the
-        sum of those of v_i^a and v_i^b less one, up to the number of points [sidiropoulos2000].
+        Computed from minors where these are few.
         """
         n_points, dim = self.points.shape
         if degree >= self.independent_from:
             return n_points
         if degree not in self._kruskal:
-            best = 0
-            if n_monomials(dim, degree) * n_points**2 <= TUNING.proof_work:
-                values = modular.power_values(self.points, degree)
-                best = modular.kruskal_rank(values, TUNING.kruskal_work)
-            for part in range(1, degree // 2 + 1):
-                both = self.kruskal(part), self.kruskal(degree - part)
-                if min(both) > 0:
-                    best = max(best, min(n_points, sum(both) - 1))
-            self._kruskal[degree] = best
+            is_small = n_monomials(dim, degree) * n_points**2 <= TUNING.proof_work
+            self._kruskal[degree] = (
+                kruskal_rank(power_residues(self.points, degree), TUNING.kruskal_work) if is_small else 0
+            )
         return self._kruskal[degree]
 
 
@@ -209,9 +212,9 @@ def base_locus_criterion(ranks: PowerRanks, order: int) -> str | None:
     rng = np.random.default_rng(0)
     # In generic coordinates, so that the hyperplane where the last one vanishes is generic.
     turn = rng.integers(PRIME, size=(dim, dim))
-    if modular.rank(turn) < dim:
+    if residue_rank(turn) < dim:
         return None
-    forms = modular.kernel(modular.power_values(modular.product(ranks.points, turn), half))
+    forms = residue_kernel(power_residues(residue_product(ranks.points, turn), half))
     if order >= (dim - 1) * (half - 1) and _finitely_many_zeros(forms, dim, half, rng):
         return (
             f"the forms in the kernel of the Hankel matrix of row degree {half} have finitely many common "
@@ -237,10 +240,10 @@ def _finitely_many_zeros(forms: IndexArray, dim: int, degree: int, rng: np.rando
     top = (dim - 1) * (degree - 1) + 1
     if (dim - 1) * n_monomials(dim - 1, top - degree) * n_monomials(dim - 1, top) ** 2 > TUNING.proof_work:
         return False
-    combined = modular.product(rng.integers(PRIME, size=(dim - 1, len(forms))), forms)
+    combined = residue_product(rng.integers(PRIME, size=(dim - 1, len(forms))), forms)
     on_hyperplane = combined[:, exponents(dim, degree)[:, -1] == 0]
-    multiples = _multiples(on_hyperplane, dim - 1, degree, top - degree)
-    return modular.rank(multiples) == n_monomials(dim - 1, top)
+    multiples = multiply_forms(on_hyperplane, dim - 1, degree, top - degree)
+    return residue_rank(multiples) == n_monomials(dim - 1, top)
 
 
 def _generates_ideal(forms: IndexArray, dim: int, degree: int, n_points: int) -> bool:
@@ -254,18 +257,9 @@ def _generates_ideal(forms: IndexArray, dim: int, degree: int, n_points: int) ->
         size = n_monomials(dim, degree + higher)
         if len(forms) * n_monomials(dim, higher) * size**2 > TUNING.proof_work:
             return False
-        if modular.rank(_multiples(forms, dim, degree, higher)) == size - n_points:
+        if residue_rank(multiply_forms(forms, dim, degree, higher)) == size - n_points:
             return True
     return False
-
-
-def _multiples(forms: IndexArray, dim: int, degree: int, by: int) -> IndexArray:
-    """Return the products of forms of a degree with all monomials of another, one per row."""
-    where = product_positions(dim, degree, by)
-    rows = np.zeros((where.shape[1], len(forms), n_monomials(dim, degree + by)), dtype=np.int64)
-    for monomial in range(where.shape[1]):
-        rows[monomial][:, where[:, monomial]] = forms
-    return rows.reshape(-1, rows.shape[2])
 
 
 def smoothness_criterion(ranks: PowerRanks, order: int) -> str | None:
@@ -295,7 +289,9 @@ def smoothness_criterion(ranks: PowerRanks, order: int) -> str | None:
         for flattening in flattenings(dim, order, TUNING.proof_work)[::-1]
         if min(flattening.positions.shape) > rank * flattening.power_rank
     ]
-    if not large_enough or modular.rank(tangents(ranks.points, order)) < rank * dim:
+    # The tangents of the terms, v^(d - 1) x_j.
+    tangents = power_derivatives(power_residues(ranks.points, order - 1), dim, order) % PRIME
+    if not large_enough or residue_rank(tangents.reshape(rank * dim, -1)) < rank * dim:
         return None
     for flattening in large_enough:
         if _is_smooth(ranks.points, order, flattening):
@@ -306,23 +302,16 @@ def smoothness_criterion(ranks: PowerRanks, order: int) -> str | None:
     return None
 
 
-def tangents(points: IndexArray, order: int) -> IndexArray:
-    """Return the tangents v^(d - 1) x_j of the terms at residues, shape (rank * dim, n_monomials)."""
-    rank, dim = points.shape
-    derivatives = power_derivatives(modular.power_values(points, order - 1), dim, order)
-    return derivatives.reshape(rank * dim, -1) % PRIME
-
-
 def _is_smooth(points: IndexArray, order: int, flattening: Flattening) -> bool:
     """Return whether the tangents that a flattening allows are proved to be those of the terms."""
     rank, dim = points.shape
-    coefficients = modular.power_values(points, order).sum(axis=0) % PRIME
+    coefficients = power_residues(points, order).sum(axis=0) % PRIME
     signs = flattening.signs.astype(np.int64)
     matrix = signs * coefficients[flattening.positions] % PRIME
-    right = modular.kernel(matrix)
+    right = residue_kernel(matrix)
     if matrix.shape[1] - len(right) < rank * flattening.power_rank:
         return False
-    left = modular.kernel(matrix.T)
+    left = residue_kernel(matrix.T)
     size = n_monomials(dim, order)
     n_equations = size - rank * dim
     rows, columns = np.nonzero(signs)
@@ -331,9 +320,9 @@ def _is_smooth(points: IndexArray, order: int, flattening: Flattening) -> bool:
     where, signs = flattening.positions[rows, columns], signs[rows, columns]
     rng = np.random.default_rng(0)
     # Random elements of both kernels: as many equations as are needed, which are dependent only by chance.
-    lefts = modular.product(rng.integers(PRIME, size=(n_equations, len(left))), left)
-    rights = modular.product(rng.integers(PRIME, size=(n_equations, len(right))), right)
+    lefts = residue_product(rng.integers(PRIME, size=(n_equations, len(left))), left)
+    rights = residue_product(rng.integers(PRIME, size=(n_equations, len(right))), right)
     equations = np.zeros((n_equations, size), dtype=np.int64)
     for equation, a, b in zip(equations, lefts, rights, strict=True):
         np.add.at(equation, where, signs * (a[rows] * b[columns] % PRIME))
-    return modular.rank(equations) == size - rank * dim
+    return residue_rank(equations) == size - rank * dim

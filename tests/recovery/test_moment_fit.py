@@ -7,7 +7,7 @@ import pytest
 
 from apolar.mixture.families import family as family_of
 from apolar.mixture.parameters import MixtureParameters
-from apolar.recovery.gaussian_moments import (
+from apolar.recovery.moment_fit import (
     Parametrisation,
     component_moments,
     powers_up_to,
