@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from apolar.cli import main
-from apolar.datasets import load_mnist01, reproduction
+from apolar.datasets import bundled, load_mnist01
 from apolar_reproduction import run, study
 from apolar_reproduction.methods import cluster, load_task
 from apolar_reproduction.output import page_of
@@ -177,7 +177,7 @@ def test_what_is_missing_is_named_before_anything_is_done(tmp_path, monkeypatch,
 
 
 def test_without_the_package_the_remedy_is_named(monkeypatch, tmp_path):
-    monkeypatch.setattr(reproduction, "CLONE", tmp_path / "nowhere")
+    monkeypatch.setattr(bundled, "CLONE", tmp_path / "nowhere")
     monkeypatch.setattr(sys, "path", [path for path in sys.path if not path.endswith("reproduction")])
     for name in [name for name in sys.modules if name.startswith("apolar_reproduction")]:
         monkeypatch.delitem(sys.modules, name)
