@@ -17,17 +17,6 @@ from apolar.mixture import SphericalMixture
 from apolar.mixture.directions import discriminating_directions
 from apolar.mixture.families import Family, family
 
-__all__ = [
-    "ELLIPSES",
-    "MixtureView",
-    "Plane",
-    "TableView",
-    "check_fitted",
-    "check_names",
-    "chosen_columns",
-    "column_names",
-]
-
 # Columns that are shown unless the user says otherwise.
 N_COLUMNS = 5
 # A plane is made of the columns that separate the components best, this many at most.

@@ -16,8 +16,8 @@ from apolar._core.arrays import Array
 from apolar.plots import chart
 from apolar.plots.chart import Chart, Line, Look, Points
 from apolar.plots.curves import selection_chart
+from apolar.plots.density import profile_chart
 from apolar.plots.scatter import MOVED, matrix_charts, row_chart, separate_ties
-from apolar.plots.summaries import profile_chart
 from apolar.plots.views import ELLIPSES, N_COLUMNS, MixtureView
 from apolar.reports.analysis import Analysis
 from apolar.reports.limits import LIMITS
@@ -240,8 +240,7 @@ def _mark_of_look(look: Look) -> str:
 
 def _number(value: float) -> str:
     """Return a coordinate as SVG has it, to a hundredth."""
-    text = f"{value:.2f}".rstrip("0").rstrip(".")
-    return "0" if text == "-0" else text
+    return f"{round(value, 2) + 0.0:g}"
 
 
 def _colour(colour: str) -> str:
