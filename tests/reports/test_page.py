@@ -43,7 +43,7 @@ def hostile():
     names = [HOSTILE, '" onload="alert(1)', "{{ 7 * 7 }}", "$x^2$ & <b>"]
     labels = np.array(["<img src=x onerror=alert(1)>", "b", "c"])[iris.target]
     analysis = analyse(iris.data, names, [2, 3], labels=labels, covariance_type="full", seed=0)
-    provenance = Provenance(f"{HOSTILE}.csv", f"apolar fit '{HOSTILE}.csv' -k 2-3", 0, 2, (HOSTILE,))
+    provenance = Provenance(f"{HOSTILE}.csv", f"apolar fit '{HOSTILE}.csv' -k 2-3", 0, (HOSTILE,))
     return report_page(analysis, iris.data, provenance)
 
 
@@ -125,7 +125,6 @@ def test_the_choice_is_told(hostile):
     text = re.sub(r"\s+", " ", "".join(Page(hostile).text))
     assert "have the lowest BIC" in text
     assert "above the lowest" in text
-    assert "2 rows with missing values were left out." in text
 
 
 def test_contrast_is_enough_in_light_and_dark(plain):

@@ -186,7 +186,7 @@ class Analysis(TableScores):
     @cached_property
     def is_doubtful(self) -> Array:
         """Which rows have a cluster in doubt, shape (n_samples,)."""
-        return 1 - self.uncertainty < LIMITS.doubt
+        return self.certainty < LIMITS.doubt
 
     @cached_property
     def is_outlying(self) -> Array:

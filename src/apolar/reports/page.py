@@ -34,8 +34,8 @@ from apolar.reports.listed_rows import (
     typical_rows,
 )
 from apolar.reports.pictures import DARK, LIGHT, draw_pictures, swatch
-from apolar.reports.provenance import Provenance
 from apolar.reports.text import (
+    Provenance,
     agreement,
     choice,
     findings,
@@ -84,14 +84,12 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
     row_names = (
         {} if provenance.row_names is None else dict(zip(numbers.tolist(), provenance.row_names, strict=True))
     )
-    notes = [*provenance.notes]
-    if provenance.n_dropped:
-        verb = "was" if provenance.n_dropped == 1 else "were"
-        notes.append(f"{count_noun(provenance.n_dropped, 'row')} with missing values {verb} left out.")
     selection = analysis.selection
     listed = [] if selection is None else ranked_rows(selection.table, selection.criterion)
     listed = listed[: LIMITS.listed_candidates]
-    said = findings(analysis, notes)
+    # Those that separate the clusters best.
+    shown = analysis.clusters.separating_columns(LIMITS.listed_columns)
+    said = findings(analysis, provenance.notes)
     script = resources.files("apolar.reports").joinpath("page.js").read_text(encoding="utf-8")
     return render_page(
         "apolar.reports",
@@ -121,17 +119,16 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
         steps=next_steps(analysis, provenance, long_tails(analysis, X)),
         tables=_category_tables(analysis, provenance),
         pictures={picture.title: picture for picture in draw_pictures(analysis, X, numbers)},
-        clusters=_clusters(analysis, X, numbers),
+        clusters=_clusters(analysis, X, numbers, shown),
         means_beside=MEANS_BESIDE,
         counts_beside=COUNTS_BESIDE,
-        columns=_columns(analysis, X),
-        shown_columns=_shown_columns(analysis),
+        columns=_columns(analysis, X, shown),
         n_hidden=max(len(analysis.names) - LIMITS.listed_columns, 0),
         selection=selection,
         first_candidates=listed[: LIMITS.first_candidates],
         more_candidates=listed[LIMITS.first_candidates :],
         criteria={name: value for name, value in analysis.likelihood.criteria.items() if np.isfinite(value)},
-        doubtful=doubtful_rows(analysis, X, numbers),
+        doubtful=doubtful_rows(analysis, numbers),
         n_doubtful=int(np.count_nonzero(analysis.is_doubtful)),
         outlying=outlying_rows(analysis, X, numbers),
         n_outlying=int(np.count_nonzero(analysis.is_outlying)),
@@ -144,19 +141,12 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
     )
 
 
-def _shown_columns(analysis: Analysis) -> list[int]:
-    """Return the columns of tables: all, or those that separate the clusters best."""
-    return analysis.clusters.separating_columns(LIMITS.listed_columns)
-
-
-def _clusters(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict[str, Any]]:
+def _clusters(analysis: Analysis, X: Array, row_numbers: Array, shown: list[int]) -> list[dict[str, Any]]:
     """Return what the page shows of each cluster: its rows, how sure they are, means, what marks it."""
     mixture = analysis.clusters
     errors, counts, deviations = analysis.errors, analysis.counts, analysis.deviations
     differences = traits(analysis)
-    shown = _shown_columns(analysis)
-    typical, nearest = typical_rows(analysis, X), nearest_clusters(analysis, X)
-    certainty = 1 - analysis.uncertainty
+    typical, nearest = typical_rows(analysis, X), nearest_clusters(analysis)
     members = [analysis.predicted == k for k in range(len(counts))]
     places = [[analysis.names.index(trait.column) for trait in of_cluster] for of_cluster in differences]
     return [
@@ -164,7 +154,7 @@ def _clusters(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict[str
             "index": k,
             "rows": int(counts[k]),
             "share": float(counts[k] / analysis.n_rows),
-            "certainty": float(certainty[members[k]].mean()) if counts[k] else 0.0,
+            "certainty": float(analysis.certainty[members[k]].mean()) if counts[k] else 0.0,
             "n_doubtful": int(np.count_nonzero(analysis.is_doubtful & members[k])),
             "nearest": nearest[k],
             "typical": [
@@ -184,22 +174,20 @@ def _clusters(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict[str
     ]
 
 
-def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:
+def _columns(analysis: Analysis, X: Array, shown: list[int]) -> list[dict[str, object]]:
     """Return name, range, mean and deviation of columns."""
-    columns: list[dict[str, object]] = []
-    for position in _shown_columns(analysis):
-        name = analysis.names[position]
+    columns = []
+    for position in shown:
         values = np.asarray(X[:, position])
-        values = values[~np.isnan(values)] if analysis.n_missing[position] else values
         # In units of the largest, whose square may overflow.
-        scale = float(np.abs(values).max()) or 1.0
+        scale = float(np.nanmax(np.abs(values))) or 1.0
         columns.append(
             {
-                "name": name,
-                "least": float(values.min()),
-                "mean": scale * float((values / scale).mean()),
-                "deviation": scale * float((values / scale).std()),
-                "largest": float(values.max()),
+                "name": analysis.names[position],
+                "least": float(np.nanmin(values)),
+                "mean": scale * float(np.nanmean(values / scale)),
+                "deviation": scale * float(np.nanstd(values / scale)),
+                "largest": float(np.nanmax(values)),
                 "n_missing": int(analysis.n_missing[position]),
             }
         )

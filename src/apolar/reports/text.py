@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,7 +16,9 @@ from apolar.exceptions import join_names
 from apolar.plots.views import MixtureView
 from apolar.reports.analysis import Analysis
 from apolar.reports.limits import LIMITS
-from apolar.reports.provenance import Provenance
+
+# The options of the command line that a change replaces.
+_OPTIONS = {"k": ("-k", "--components"), "criterion": ("--criterion",), "columns": ("--columns",)}
 
 
 def headline(analysis: Analysis) -> str:
@@ -41,12 +44,8 @@ def plain_headline(analysis: Analysis) -> str:
     counts, n_rows = analysis.counts.tolist(), analysis.n_rows
     text = f"{count_noun(len(counts), 'cluster')} in {n_rows:,} rows"
     if 1 < len(counts) <= LIMITS.listed_counts:
-        listed = [f"{count:,}" for count in counts]
-        text += f": {', '.join(listed[:-1])} and {listed[-1]} rows"
-    text += "."
-    if analysis.has_noise:
-        in_none = "1 row belongs" if analysis.n_noise == 1 else f"{analysis.n_noise:,} rows belong"
-        text += f" {in_none} to no cluster."
+        text += f": {join_names([f'{count:,}' for count in counts], most=len(counts))} rows"
+    text += f", and {count_noun(analysis.n_noise, 'row')} of noise." if analysis.has_noise else "."
     if len(counts) > 1:
         clear = n_rows - int(np.count_nonzero(analysis.is_doubtful))
         share = "every row" if clear == n_rows else f"{int(100 * clear / n_rows)}% of the rows"
@@ -87,9 +86,8 @@ def findings(analysis: Analysis, notes: Iterable[str] = ()) -> list[Finding]:
     found = [_of_the_fit(analysis), *(Finding("problem", message) for message in analysis.warnings)]
     small = small_clusters(analysis)
     if small:
-        names = [f"{k + 1}" for k in small]
-        which = f"Cluster {names[0]} has" if len(small) == 1 else f"Clusters {join_names(names)} have"
-        text = f"{which} fewer than {LIMITS.few_rows} rows and may be due to chance."
+        names = join_names([f"{k + 1}" for k in small])
+        text = f"Clusters of fewer than {LIMITS.few_rows} rows, which may be due to chance: {names}."
         found.append(Finding("problem", text))
     found += _of_rows(analysis)
     if is_at_most_tried(analysis) and not small:
@@ -145,10 +143,10 @@ def _of_rows(analysis: Analysis) -> list[Finding]:
             text = f"{which} the cluster is in doubt: its probability is below {least}."
         level: Level = "problem" if share >= LIMITS.much_doubt else "note" if doubtful else "good"
         found.append(Finding(level, text))
-    outlying = np.count_nonzero(analysis.is_outlying)
-    if outlying:
-        which = "1 row is an outlier" if outlying == 1 else f"{outlying:,} rows are outliers"
-        found.append(Finding("note", f"{which}: too far from every cluster to belong to one."))
+    n_outlying = int(np.count_nonzero(analysis.is_outlying))
+    if n_outlying:
+        text = f"{count_noun(n_outlying, 'outlier')}: too far from every cluster to belong to one."
+        found.append(Finding("note", text))
     return found
 
 
@@ -162,38 +160,15 @@ class Trait:
     Attributes
     ----------
     column : str
-    level : {"highest", "high", "middle", "low", "lowest"}
-        Where the mean is among those of all clusters.
-    mean : float
-        Of the cluster.
-    others : tuple of float
-        The least and the greatest mean of the other clusters, or the only one.
-    deviation : float
-        Of the column within clusters.
-    difference : float
-        From the mean of the other clusters, in deviations within clusters, with a sign.
+    words : str
+        Where the mean is among those of all clusters, and the column: "lowest width".
+    values : str
+        The mean, and the least and the greatest of the other clusters.
     """
 
     column: str
-    level: str
-    mean: float
-    others: tuple[float, ...]
-    deviation: float
-    difference: float
-
-    @property
-    def words(self) -> str:
-        """The level and the column."""
-        return f"{self.level} {self.column}"
-
-    @property
-    def values(self) -> str:
-        """The mean, and those of the other clusters."""
-        own, *others = (
-            with_error(mean, self.deviation).partition(" ")[0] for mean in (self.mean, *self.others)
-        )
-        which = "others" if len(others) > 1 else "other"
-        return f"{own}; {which} {' to '.join(dict.fromkeys(others))}"
+    words: str
+    values: str
 
 
 def traits(analysis: Analysis) -> list[list[Trait]]:
@@ -237,8 +212,11 @@ def _trait(column: str, k: int, means: Array, deviation: float) -> Trait:
     level = "middle" if n_below == n_above else "high" if n_below > n_above else "low"
     if len(gaps) in (n_below, n_above):
         level += "est"
-    others = (float(rest.min()), float(rest.max()))[: len(rest)]
-    return Trait(column, level, float(means[k]), others, deviation, float(gaps.mean()))
+    own, *others = (
+        with_error(float(mean), deviation).partition(" ")[0] for mean in (means[k], rest.min(), rest.max())
+    )
+    which = "others" if len(rest) > 1 else "other"
+    return Trait(column, f"{level} {column}", f"{own}; {which} {' to '.join(dict.fromkeys(others))}")
 
 
 # --- known classes ------------------------------------------------------------------------
@@ -275,6 +253,107 @@ def choice(analysis: Analysis, *, is_fitted_before: bool = False) -> str:
 
 
 @dataclass(frozen=True)
+class Provenance:
+    """How an analysis was made: enough to repeat it.
+
+    Attributes
+    ----------
+    source : str
+    command : str
+    seed : int or None
+    notes : tuple of str
+        What was noticed about the columns and what was done, a sentence each.
+    row_numbers : ndarray of int, shape (n_samples,), or None
+        The numbers of the rows in the file, from 0; None if no row was dropped.
+    title : str
+        Of the page; by default from the source.
+    is_python : bool
+        Whether the page was made from Python, of a mixture that was fitted before.
+    row_names : ndarray of str, shape (n_samples,), or None
+        What the rows are called, if a column says so.
+    categories : dict
+        By name, columns that did not take part and have few different values, as strings.
+    model_file : str
+        Where the model was written, for new rows; empty if it was not.
+    """
+
+    source: str
+    command: str
+    seed: int | None
+    notes: tuple[str, ...] = ()
+    row_numbers: Array | None = None
+    title: str = ""
+    is_python: bool = False
+    row_names: Array | None = None
+    categories: dict[str, Array] = field(default_factory=dict)
+    model_file: str = ""
+
+    def command_with(self, **changes: Any) -> str:
+        """Return the command with other options, or lines of Python; empty if there is none.
+
+        Parameters
+        ----------
+        **changes : object
+            `k`, such as "4", "2-6" or "auto"; `criterion`; `columns`, a list; `noise`, `drop_missing`, bools.
+        """
+        if self.is_python:
+            return _python_with(**changes)
+        words = shlex.split(self.command)
+        if words[:2] != ["apolar", "fit"]:
+            return ""
+        for name, value in changes.items():
+            if isinstance(value, bool):
+                option = f"--{name.replace('_', '-')}"
+                words = [word for word in words if not word.startswith(option)] + [option] * value
+                continue
+            short, *_ = options = _OPTIONS[name]
+            listed = (
+                ",".join(f'"{each}"' if "," in each else each for each in value)
+                if name == "columns"
+                else value
+            )
+            words = [*_without(words, options), short, listed]
+        return shlex.join(words)
+
+    @property
+    def prediction(self) -> str:
+        """The command that assigns new rows to the clusters; empty if no model was written."""
+        if self.is_python:
+            return "model.predict(new_rows)"
+        return shlex.join(["apolar", "predict", self.model_file, "NEW.csv"]) if self.model_file else ""
+
+
+def _without(words: list[str], options: tuple[str, ...]) -> list[str]:
+    """Return the words of a command without some options and their values."""
+    left: list[str] = []
+    skips = False
+    for word in words:
+        if skips:
+            skips = False
+        elif word in options:
+            skips = True
+        elif not word.startswith(tuple(f"{option}=" for option in options)):
+            left.append(word)
+    return left
+
+
+def _python_with(**changes: Any) -> str:
+    """Return lines of Python that fit a mixture of X in another way."""
+    k, criterion, columns = changes.get("k"), changes.get("criterion"), changes.get("columns")
+    rows = "X" if columns is None else f"X[{columns!r}]"
+    rows = "X[~np.isnan(X).any(axis=1)]" if changes.get("drop_missing") else rows
+    others = [f"criterion={criterion!r}"] if criterion else []
+    if k is not None and k.isdecimal():
+        return f"apolar.GaussianMixture({k}).fit({rows})"
+    if k is not None and "-" in k:
+        least, most = map(int, k.split("-"))
+        others.insert(0, f"range({least}, {most + 1})")
+    if changes.get("noise"):
+        others.append("noise=True")
+    return f"apolar.select({', '.join([rows, *others])}).best"
+
+
+@dataclass(frozen=True)
 class Step:
     """What to do next, and the command or the lines of Python that do it."""
 
@@ -294,23 +373,18 @@ def next_steps(analysis: Analysis, provenance: Provenance, tails: Sequence[str] 
     """
     number, n_clusters = len(analysis.model.weights_), len(analysis.groups)
     small = small_clusters(analysis)
-    n_outlying = int(np.count_nonzero(analysis.is_outlying))
+    has_outliers = bool(analysis.is_outlying.any()) and not analysis.has_noise
+    # Noise needs complete rows.
+    set_aside = provenance.command_with(noise=True, drop_missing=bool(np.any(analysis.n_missing)))
     steps = []
-    if n_outlying and not analysis.has_noise:
-        which = (
-            "the row listed as an outlier"
-            if n_outlying == 1
-            else f"the {n_outlying:,} rows listed as outliers"
-        )
-        text = f"Check {which}: correct or remove errors. To set such rows aside instead:"
-        steps.append(_set_aside(text, analysis, provenance))
+    if has_outliers:
+        text = "Check the outliers: correct or remove errors. To set such rows aside instead:"
+        steps.append(Step(text, set_aside))
     if tails:
         steps.append(Step(tails_sentence(tails)))
-    alone = np.flatnonzero(analysis.counts == 1)
-    if len(alone) and not analysis.has_noise and not n_outlying:
-        which = "row that is a cluster" if len(alone) == 1 else f"{len(alone):,} rows that are clusters"
-        text = f"Check the {which} by itself: correct or remove errors. To set such rows aside instead:"
-        steps.append(_set_aside(text, analysis, provenance))
+    if np.any(analysis.counts == 1) and not analysis.has_noise and not has_outliers:
+        text = "Check each row that is a cluster by itself: correct or remove errors. "
+        steps.append(Step(f"{text}To set such rows aside instead:", set_aside))
     elif small and n_clusters > len(small):
         steps.append(
             Step("Leave out the smallest clusters:", provenance.command_with(k=f"{n_clusters - len(small)}"))
@@ -334,28 +408,15 @@ def next_steps(analysis: Analysis, provenance: Provenance, tails: Sequence[str] 
     return [step for step in steps if step.command or not step.text.endswith(":")]
 
 
-def _set_aside(text: str, analysis: Analysis, provenance: Provenance) -> Step:
-    """Return a step that allows for noise, which needs complete rows."""
-    is_complete = not np.any(analysis.n_missing)
-    return Step(text, provenance.command_with(noise=True, drop_missing=not is_complete))
-
-
 def _of_columns(analysis: Analysis, provenance: Provenance) -> list[Step]:
     """Return what may be done about columns that do not separate clusters, and about those left out."""
     steps = []
     mixture = analysis.clusters
-    is_used = mixture.separation > LIMITS.least_share
-    used = [name for name, is_in in zip(analysis.names, is_used.tolist(), strict=True) if is_in]
+    used = [analysis.names[j] for j in np.flatnonzero(mixture.separation > LIMITS.least_share)]
     others = [name for name in analysis.names if name not in used]
     if others and len(mixture.means) > 1 < len(used) <= LIMITS.named_columns:
-        noun, verb = ("Column", "differs") if len(others) == 1 else ("Columns", "differ")
-        text = f"{noun} {join_names(others)} hardly {verb} between clusters. "
-        steps.append(
-            Step(
-                f"{text}Leave {'it' if len(others) == 1 else 'them'} out:",
-                provenance.command_with(columns=used),
-            )
-        )
+        text = f"Columns that hardly differ between clusters: {join_names(others)}. Leave them out:"
+        steps.append(Step(text, provenance.command_with(columns=used)))
     if provenance.categories:
         text = (
             f"Not used: {join_names(list(provenance.categories))}. To cluster by such a column, replace it "
@@ -368,9 +429,8 @@ def _of_columns(analysis: Analysis, provenance: Provenance) -> list[Step]:
 def tails_sentence(tails: Sequence[str]) -> str:
     """Return what to do about columns with long tails."""
     return (
-        f"{'Column' if len(tails) == 1 else 'Columns'} {join_names(tails)} "
-        f"{'has' if len(tails) == 1 else 'have'} a long tail, which clusters may "
-        "follow. Replace the values by their logarithms and fit again."
+        f"Columns with a long tail, which clusters may follow: {join_names(tails)}. Replace the values by "
+        "their logarithms and fit again."
     )
 
 

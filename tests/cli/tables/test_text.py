@@ -313,19 +313,6 @@ def test_every_way_to_say_missing(read, refusal, cell):
     )
 
 
-def test_missing_values_of_many_rows_and_blocks(refusal, blocks, temporary):
-    blocks(50)
-    text = "a,b\n" + "1,2\n" * 50 + ",2\n" + "1,2\n" * 50 + "1,NA\n"
-    assert refusal(text, in_memory_bytes=100).startswith(
-        "data.csv: 2 rows with missing values, in 'a' and 'b'; the first is line 52 of data.csv."
-    )
-    assert list(temporary.iterdir()) == []
-
-
-def test_blank_lines_of_one_column_are_missing_but_for_the_last(read):
-    assert read("a\n1\n\n2\n\n\n", drop_missing=True).row_numbers.tolist() == [0, 2]
-
-
 def test_further_missing_values(read, refusal):
     text = "a,b,c\n1,unknown,-999\n-999,2,3\n4,5,6\n"
     table = read(text, na_values=["unknown", "-999"], keep_missing=True)
