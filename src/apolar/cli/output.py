@@ -8,7 +8,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +65,7 @@ class Output:
         self.folder, self.is_fit = folder, is_fit
         self._reads = {Path(path).resolve() for path in reads}
         self._parts: dict[Path, Path] = {}
-        self._made: list[Path] = []
+        self._undo = ExitStack()
 
     def __enter__(self) -> Output:
         from apolar._core.files import new_part
@@ -74,7 +74,7 @@ class Output:
         with self._refuse_to_write(f"to {self.folder}"):
             for path in reversed(missing):
                 path.mkdir()
-                self._made.append(path)
+                self._undo.callback(_remove_empty, path)
             new_part(self.folder / "probe").unlink()
         return self
 
@@ -84,7 +84,7 @@ class Output:
         try:
             yield
         except OSError as error:
-            self._clean()
+            self._undo.close()
             reason = error.strerror or str(error)
             raise BadInput(
                 f"Cannot write {what}: {reason}. Nothing was changed. Choose another -o."
@@ -103,6 +103,7 @@ class Output:
             if real in self._reads:
                 raise BadInput(f"Output file {target} is also an input; choose another -o.")
             self._parts[real] = part = new_part(real)
+            self._undo.callback(part.unlink, missing_ok=True)
             write(part)
         return target
 
@@ -118,35 +119,30 @@ class Output:
         return self.add(name, write)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self._clean()
-            return
-        with self._refuse_to_write(f"to {self.folder}"):
-            self._publish()
+        with self._undo:
+            if kind is None:
+                with self._refuse_to_write(f"to {self.folder}"):
+                    self._publish()
+                self._undo.pop_all()
 
     def _publish(self) -> None:
         """Rename all files to their final names; if one fails, restore those that were there before."""
         from apolar._core.files import replace_by_part
 
-        kept: dict[Path, Path] = {}
         stale = self._stale()
-        try:
-            for target in filter(Path.exists, (*self._parts, *stale)):
-                kept[target] = _keep(target)
+        with ExitStack() as copies, ExitStack() as restore:
+            for target in (*self._parts, *stale):
+                if target.exists():
+                    copy = _keep(target)
+                    copies.callback(copy.unlink, missing_ok=True)
+                    restore.callback(os.replace, copy, target)
+                else:
+                    restore.callback(target.unlink, missing_ok=True)
             for target, part in self._parts.items():
                 replace_by_part(part, target)
             for target in stale:
                 target.unlink()
-        except BaseException:
-            for target, part in self._parts.items():
-                if not part.exists():
-                    target.unlink(missing_ok=True)
-            for target, copy in kept.items():
-                os.replace(copy, target)
-            raise
-        finally:
-            for copy in kept.values():
-                copy.unlink(missing_ok=True)
+            restore.pop_all()
         context = click.get_current_context(silent=True)
         if context is not None:
             context.meta.setdefault(WRITTEN, []).extend(map(str, self._parts))
@@ -158,12 +154,10 @@ class Output:
             path for path in paths if path.resolve() not in (*self._parts, *self._reads) and _is_result(path)
         ]
 
-    def _clean(self) -> None:
-        for part in self._parts.values():
-            part.unlink(missing_ok=True)
-        with suppress(OSError):  # somebody else may have put a file there
-            for path in reversed(self._made):
-                path.rmdir()
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):  # somebody else may have put a file there
+        folder.rmdir()
 
 
 def _keep(target: Path) -> Path:

@@ -303,16 +303,11 @@ class Provenance:
             return ""
         for name, value in changes.items():
             if isinstance(value, bool):
-                option = f"--{name.replace('_', '-')}"
-                words = [word for word in words if not word.startswith(option)] + [option] * value
+                words += [f"--{name.replace('_', '-')}"] * value
                 continue
-            short, *_ = options = _OPTIONS[name]
-            listed = (
-                ",".join(f'"{each}"' if "," in each else each for each in value)
-                if name == "columns"
-                else value
-            )
-            words = [*_without(words, options), short, listed]
+            names = [value] if isinstance(value, str) else value
+            listed = ",".join(f'"{each}"' if "," in each and names is value else each for each in names)
+            words = [*_without(words, _OPTIONS[name]), _OPTIONS[name][0], listed]
         return shlex.join(words)
 
     @property
