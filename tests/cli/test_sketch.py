@@ -83,13 +83,6 @@ def test_columns_of_mixed_units_are_standardised_from_the_sketch(tmp_path, monke
     np.testing.assert_allclose(model.weights_ @ model.means_, wine.data.mean(axis=0), rtol=0.05)
 
 
-def test_columns_in_one_unit_are_left_as_they_are(tmp_path, flowers):
-    succeed("sketch", flowers, "-o", tmp_path / "flowers.npz")
-    arguments = ("fit", "--sketch", tmp_path / "flowers.npz", "-k", 3, "-o", tmp_path / "out")
-    assert not answer(*arguments)["standardised"]
-    assert answer(*arguments, "--standardise")["standardised"]
-
-
 def test_what_is_left_out_of_a_sketch_and_of_its_fit(tmp_path, monkeypatch):
     """A column that is constant in one part of a table may not be so in another."""
     monkeypatch.chdir(tmp_path)

@@ -121,12 +121,6 @@ def test_the_numbers_are_those_of_the_analysis(plain):
     assert f"numpy {np.__version__}" in text
 
 
-def test_the_choice_is_told(hostile):
-    text = re.sub(r"\s+", " ", "".join(Page(hostile).text))
-    assert "have the lowest BIC" in text
-    assert "above the lowest" in text
-
-
 def test_contrast_is_enough_in_light_and_dark(plain):
     html = plain[1]
 
