@@ -96,7 +96,7 @@ def test_what_is_left_out_of_a_sketch_and_of_its_fit(tmp_path, monkeypatch):
     succeed("merge", "0.npz", "1.npz", "-o", "both.npz")
     found = answer("fit", "--sketch", "both.npz", "-k", 2, "-o", "out")
     assert found["columns"][-1] == "part"
-    assert found["notes"][0] == "Dropped columns 'flat': constant."
+    assert found["notes"][0] == "Dropped constant columns: 'flat'."
 
 
 def test_other_families_from_a_sketch(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ from apolar.reports.listed_rows import (
     labels_link,
     nearest_clusters,
     outlying_rows,
+    row_words,
     typical_rows,
 )
 from apolar.reports.scoring import nameless
@@ -47,15 +48,16 @@ def test_the_rows_most_in_doubt(flowers):
 
 def test_rows_of_a_picture_have_words_and_rings(flowers):
     X, analysis = flowers
-    shown = choose_rows(analysis, X, [0, 1], 1000, NUMBERS)
+    words = row_words(analysis, np.arange(150), NUMBERS)
     cluster = analysis.predicted[0] + 1
-    assert shown.words[0] == f"row 1: cluster {cluster} ({analysis.certainty[0]:.2f}); class setosa"
-    assert shown.words[analysis.certainty.argmin()].count("cluster ") == 2
+    assert words[0] == f"row 1: cluster {cluster} ({analysis.certainty[0]:.2f}); class setosa"
+    assert words[analysis.certainty.argmin()].count("cluster ") == 2
     # Rings are the rows that do not match.
-    assert shown.n_disagreeing == np.count_nonzero(shown.disagrees) == round(150 * analysis.truth.error_rate)
-    few = choose_rows(analysis, X, [0, 1], 60, NUMBERS)
-    assert len(few.values) == 60
-    assert few.remarks == ["Shown: 60 of 150 rows, small clusters thinned less."]
+    assert np.count_nonzero(analysis.disagrees) == round(150 * analysis.truth.error_rate)
+    positions, values, remarks = choose_rows(analysis, X, [0, 1], 60)
+    np.testing.assert_array_equal(values, X[positions])
+    assert len(positions) == 60
+    assert remarks == ["Shown: 60 of 150 rows, small clusters thinned less."]
 
 
 def test_outliers_say_where_they_are(flowers):

@@ -200,7 +200,7 @@ def _varying_columns(sums: MomentSketch) -> tuple[CentralMoments, tuple[str, ...
     constant = is_constant(moments.mean, np.diag(moments.covariance))
     if not names or constant.all() or not constant.any():
         return moments, names, []
-    notes = [f"Dropped columns {join_names([repr(names[j]) for j in np.flatnonzero(constant)])}: constant."]
+    notes = [f"Dropped constant columns: {join_names([repr(names[j]) for j in np.flatnonzero(constant)])}."]
     varying = np.flatnonzero(~constant).tolist()
     return moments.of_columns(varying), tuple(names[j] for j in varying), notes
 

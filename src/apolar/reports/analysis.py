@@ -193,6 +193,12 @@ class Analysis(TableScores):
         """Which rows are outliers; those that are called noise are known to be in no cluster."""
         return self.outliers & (self.predicted != NOISE_LABEL)
 
+    @cached_property
+    def disagrees(self) -> Array:
+        """Which rows are marked as not in the cluster of their class; none if they are many."""
+        is_wrong = np.zeros(self.n_rows, dtype=bool) if self.truth is None else self.truth.is_wrong
+        return is_wrong & (np.count_nonzero(is_wrong) <= LIMITS.n_rings)
+
     @property
     def deviations(self) -> Array:
         """The standard deviation of each cluster in each column, shape (n_clusters, n_features)."""

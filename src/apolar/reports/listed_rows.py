@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -11,7 +10,7 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.estimator.fitted import NOISE_LABEL
 from apolar.mixture.conditional import min_distances
-from apolar.plots.clusters import Clusters, kept_rows, numbered_clusters
+from apolar.plots.clusters import kept_rows
 from apolar.reports.analysis import Analysis
 from apolar.reports.limits import LIMITS
 from apolar.reports.scoring import nameless
@@ -150,48 +149,9 @@ def labels_link(analysis: Analysis, row_numbers: Array) -> str:
 # --- pictures -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class ShownRows:
-    """Rows that a picture shows.
-
-    Attributes
-    ----------
-    values : ndarray, shape (n_shown, n_features)
-        Missing ones are where the mixture expects them.
-    clusters : Clusters
-    disagrees : ndarray of bool, shape (n_shown,)
-        Rows that are not in the cluster of their class, unless they are many.
-    n_disagreeing : int
-        How many they are among all rows.
-    is_outlier : ndarray of bool, shape (n_shown,)
-    numbers : ndarray of int, shape (n_shown,)
-        Those of the rows, from 1.
-    doubt : ndarray, shape (n_shown,)
-        One minus the probability of the most probable cluster, or of noise.
-    words : list of str
-        What is known about each.
-    remarks : list of str
-        What the reader must know about the choice of rows.
-    """
-
-    values: Array
-    clusters: Clusters
-    disagrees: Array
-    n_disagreeing: int
-    is_outlier: Array
-    numbers: Array
-    doubt: Array
-    words: list[str]
-    remarks: list[str]
-
-
 def choose_rows(
-    analysis: Analysis,
-    X: Array,
-    columns: list[int],
-    most: int,
-    row_numbers: Array,
-) -> ShownRows:
+    analysis: Analysis, X: Array, columns: list[int], most: int
+) -> tuple[Array, Array, list[str]]:
     """Return the rows that a picture of some columns shows.
 
     Parameters
@@ -201,7 +161,14 @@ def choose_rows(
     columns : list of int
     most : int
         How many rows at most: the outermost, those in doubt, some of each cluster, then any.
-    row_numbers : ndarray of int, shape (n_samples,)
+
+    Returns
+    -------
+    positions : ndarray of int, shape (n_shown,)
+    values : ndarray, shape (n_shown, n_features)
+        Missing ones are where the mixture expects them.
+    remarks : list of str
+        What the reader must know about the choice of rows.
     """
     # Only some rows of a large table are read: of every cluster, and outliers.
     nothing, outliers = np.empty((analysis.n_rows, 0)), np.flatnonzero(analysis.outliers)
@@ -227,22 +194,7 @@ def choose_rows(
     if n_outside:
         which = "1 row is" if n_outside == 1 else f"{n_outside:,} rows are"
         remarks.append(f"{which} far outside the frame.")
-    wrong = np.zeros(analysis.n_rows, dtype=bool)
-    # Many rings would hide the rows.
-    if analysis.truth is not None and np.count_nonzero(analysis.truth.is_wrong) <= LIMITS.n_rings:
-        wrong = analysis.truth.is_wrong
-    n_clusters = len(analysis.groups)
-    return ShownRows(
-        values,
-        numbered_clusters(None, analysis.predicted[positions], None, len(kept), n_clusters),
-        wrong[positions],
-        int(np.count_nonzero(wrong)),
-        analysis.is_outlying[positions],
-        row_numbers[positions],
-        1 - analysis.certainty[positions],
-        row_words(analysis, positions, row_numbers),
-        remarks,
-    )
+    return positions, values, remarks
 
 
 def _inside(values: Array, is_apart: Array) -> Array:

@@ -15,13 +15,14 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.plots import chart
 from apolar.plots.chart import Chart, Line, Look, Points
+from apolar.plots.clusters import Clusters, numbered_clusters
 from apolar.plots.curves import selection_chart
 from apolar.plots.density import profile_chart
 from apolar.plots.scatter import MOVED, matrix_charts, row_chart, separate_ties
 from apolar.plots.views import ELLIPSES, N_COLUMNS, MixtureView
 from apolar.reports.analysis import Analysis
 from apolar.reports.limits import LIMITS
-from apolar.reports.listed_rows import ShownRows, choose_rows
+from apolar.reports.listed_rows import choose_rows, row_words
 from apolar.scores import criterion_title
 
 # In points: a panel that can be read on a phone, the space between panels, and text.
@@ -104,7 +105,7 @@ def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array) -> list[Page
         clusters = [f"cluster {k + 1}" for k in range(n_clusters)]
         profile = profile_chart(mixture, names, clusters, LIMITS.profile_columns)
         alt = "Means of each cluster in each column, in standard deviations from the overall mean."
-        pictures.append(_picture("Profiles", alt, [[profile]], "p", size=size))
+        pictures.append(_picture("Profiles", alt, [[profile]], "p", size))
     if analysis.selection is not None:
         # The reason stands next to the picture.
         curves = selection_chart(replace(analysis.selection, reason=""))
@@ -120,19 +121,21 @@ def _matrix(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureVi
     k = len(columns)
     n_panels = max(k * (k - 1), 1)
     most = min(LIMITS.panel_points, LIMITS.matrix_points // n_panels)
-    shown = choose_rows(analysis, X, columns, most, row_numbers)
-    values, has_moved = separate_ties(shown.values[:, columns])
+    positions, rows, remarks = choose_rows(analysis, X, columns, most)
+    values, has_moved = separate_ties(rows[:, columns])
     n, side = len(values), min(max(5.0 / k, 1.9), 2.7)
     names = [analysis.names[i] for i in columns]
-    grid = matrix_charts(values, names, shown.clusters, mixture, columns, np.arange(n), side)
+    clusters = _clusters_of(analysis, positions)
+    grid = matrix_charts(values, names, clusters, mixture, columns, np.arange(n), side)
     for i, j in np.argwhere(~np.eye(k, dtype=bool)).tolist():
-        grid[i][j] = _with_rings(grid[i][j], shown, values[:, [j, i]])
-    notes = ["Colours and marks are clusters.", *shown.remarks, ELLIPSES if k > 1 else ""]
+        grid[i][j] = _with_rings(grid[i][j], analysis, positions, values[:, [j, i]])
+    notes = ["Colours and marks are clusters.", *remarks, ELLIPSES if k > 1 else ""]
     notes += [MOVED] * has_moved
-    grid[0][0] = replace(grid[0][0], notes=notes, marks=_row_legend(analysis, shown))
+    grid[0][0] = replace(grid[0][0], notes=notes, marks=_row_legend(analysis, positions))
     alt = "Scatter-plot matrix of the columns that separate the clusters best."
-    names_rows = n_panels * n <= LIMITS.named_points
-    return _picture("Pairs of columns", alt, grid, "m", shown, (72 * side, 72 * side), names_rows=names_rows)
+    words = row_words(analysis, positions, row_numbers) if n_panels * n <= LIMITS.named_points else None
+    numbers = row_numbers[positions].tolist()
+    return _picture("Pairs of columns", alt, grid, "m", (72 * side, 72 * side), words, numbers)
 
 
 def _glance(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureView) -> PagePicture:
@@ -143,15 +146,15 @@ def _glance(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureVi
     n_choices, mixture = len(mixture.means) + analysis.has_noise, mixture.of_components(large)
     n_columns = mixture.means.shape[1]
     columns = mixture.separating_columns(N_COLUMNS)
-    shown = choose_rows(analysis, X, columns, LIMITS.panel_points, row_numbers)
+    positions, shown, remarks = choose_rows(analysis, X, columns, LIMITS.panel_points)
     if n_columns == 2:
-        plane, values, alt = mixture, shown.values, "The rows in the two columns of the table."
+        plane, values, alt = mixture, shown, "The rows in the two columns of the table."
         names = (analysis.names[0], analysis.names[1])
         how = []
     else:
         directions = mixture.discriminating_plane()
         alt = "The rows in the two directions that separate the clusters best."
-        plane, values = directions.mixture, directions.places(shown.values)
+        plane, values = directions.mixture, directions.places(shown)
         first, second = directions.axis_names(analysis.names)
         names = (
             chart.shorten(first, int(LARGE[0] / (0.6 * TEXT))),
@@ -161,19 +164,20 @@ def _glance(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureVi
     rows, n_doubtful = np.arange(len(values)), int(np.count_nonzero(analysis.is_doubtful))
     # Where many rows are in doubt, their large marks would hide the clusters.
     marks_doubt = n_doubtful <= LIMITS.much_doubt * analysis.n_rows
-    doubt = shown.doubt if marks_doubt else np.zeros(len(rows))
-    panel = row_chart(values, names, doubt, shown.clusters, rows, n_choices)
+    doubt = (1 - analysis.certainty[positions]) * marks_doubt
+    panel = row_chart(values, names, doubt, _clusters_of(analysis, positions), rows, n_choices)
     ellipses = [
         Line(outline[:, 0], outline[:, 1], chart.style(k) | ELLIPSE, chart.cluster_kind(k))
         for k, outline in zip(large, plane.outlines((0, 1)), strict=True)
     ]
     panel = replace(panel, layers=[*panel.layers, *ellipses])
     doubtful = [(f"in doubt ({n_doubtful:,})", IN_DOUBT)] if n_doubtful and marks_doubt else []
-    notes = [*how, ELLIPSES, *shown.remarks]
-    legend = _row_legend(analysis, shown, doubtful)
-    panel = replace(_with_rings(panel, shown, values), notes=notes, marks=legend)
+    notes = [*how, ELLIPSES, *remarks]
+    legend = _row_legend(analysis, positions, doubtful)
+    panel = replace(_with_rings(panel, analysis, positions, values), notes=notes, marks=legend)
     alt += " Large marks with a rim are in doubt." if doubtful else ""
-    return _picture(GLANCE, alt, [[panel]], "w", shown, size=LARGE, names_rows=True)
+    words = row_words(analysis, positions, row_numbers)
+    return _picture(GLANCE, alt, [[panel]], "w", LARGE, words, row_numbers[positions].tolist())
 
 
 def _picture(
@@ -181,22 +185,26 @@ def _picture(
     alt: str,
     grid: list[list[Chart]],
     name: str,
-    shown: ShownRows | None = None,
     size: tuple[float, float] = PANEL,
-    *,
-    names_rows: bool = False,
+    words: Sequence[str] | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> PagePicture:
     """Return charts with the notes and the legend of the first of them, and what its points are."""
     legend = [(_mark_of_look(look), text) for text, look in grid[0][0].legend]
-    words = shown.words if shown is not None and names_rows else None
-    svg = draw_svg(grid, size, name, alt, words, None if shown is None else shown.numbers.tolist())
+    svg = draw_svg(grid, size, name, alt, words, numbers)
     return PagePicture(title, alt, grid[0][0].caption, svg, legend)
 
 
-def _with_rings(panel: Chart, shown: ShownRows, values: Array) -> Chart:
+def _clusters_of(analysis: Analysis, positions: Array) -> Clusters:
+    """Return the clusters of some rows."""
+    return numbered_clusters(None, analysis.predicted[positions], None, len(positions), len(analysis.groups))
+
+
+def _with_rings(panel: Chart, analysis: Analysis, positions: Array, values: Array) -> Chart:
     """Add rings around rows that are not in the cluster of their class, and squares around outliers."""
     layers = [*panel.layers]
-    for is_marked, ring in ((shown.disagrees, DISAGREES), (shown.is_outlier, OUTLIER)):
+    for marked, ring in ((analysis.disagrees, DISAGREES), (analysis.is_outlying, OUTLIER)):
+        is_marked = marked[positions]
         if is_marked.any():
             rows, (x, y) = np.flatnonzero(is_marked), values[is_marked].T
             look = ring | {"color": "none", "alpha": 1}
@@ -205,15 +213,16 @@ def _with_rings(panel: Chart, shown: ShownRows, values: Array) -> Chart:
 
 
 def _row_legend(
-    analysis: Analysis, shown: ShownRows, doubtful: Sequence[tuple[str, Look]] = ()
+    analysis: Analysis, positions: Array, doubtful: Sequence[tuple[str, Look]] = ()
 ) -> list[tuple[str, Look]]:
     legend = [(f"cluster {k + 1} ({n:,})", chart.style(k)) for k, n in enumerate(analysis.counts)]
     if analysis.has_noise:
         legend.append((f"noise ({analysis.n_noise:,})", chart.NOISE_STYLE))
     legend += doubtful
-    if shown.n_disagreeing:
-        legend.append((f"not in the cluster of its class ({shown.n_disagreeing:,})", DISAGREES))
-    if shown.is_outlier.any():
+    if analysis.disagrees.any():
+        n_disagreeing = np.count_nonzero(analysis.disagrees)
+        legend.append((f"not in the cluster of its class ({n_disagreeing:,})", DISAGREES))
+    if analysis.is_outlying[positions].any():
         legend.append((f"outlier ({np.count_nonzero(analysis.is_outlying):,})", OUTLIER))
     return legend
 
