@@ -21,7 +21,7 @@ from apolar._core.files import atomic_file
 from apolar.estimator import GaussianMixture
 from apolar.estimator.fitted import NOISE_LABEL
 from apolar.estimator.resampling import Stability
-from apolar.plots.chart import need_library
+from apolar.plots.chart import need_library, style
 from apolar.plots.clusters import label_column
 from apolar.plots.views import TableView, column_names
 from apolar.reports.analysis import Analysis, describe
@@ -33,7 +33,7 @@ from apolar.reports.listed_rows import (
     outlying_rows,
     typical_rows,
 )
-from apolar.reports.pictures import DARK, LIGHT, draw_pictures, swatch
+from apolar.reports.pictures import DARK, FILTERS, LIGHT, draw_pictures
 from apolar.reports.text import (
     Provenance,
     agreement,
@@ -93,7 +93,8 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
     script = resources.files("apolar.reports").joinpath("page.js").read_text(encoding="utf-8")
     return render_page(
         "apolar.reports",
-        {
+        FILTERS
+        | {
             "figures": figures,
             "mean_of": lambda pair: with_error(*pair).partition(" ")[0],
             "error_of": lambda pair: with_error(*pair).rpartition(" ")[2],
@@ -103,7 +104,7 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
         analysis=analysis,
         provenance=provenance,
         title=provenance.title or f"Clusters of {provenance.source}",
-        swatch=swatch,
+        style=style,
         light=LIGHT,
         dark=DARK,
         script=script,
@@ -317,7 +318,7 @@ def _names(model: GaussianMixture, table: TableView, feature_names: Iterable[Any
 # --- templates ----------------------------------------------------------------------------
 
 
-def render_page(package: str, filters: Mapping[str, Callable[[Any], str]], **content: Any) -> str:
+def render_page(package: str, filters: Mapping[str, Callable[..., str]], **content: Any) -> str:
     """Return the template `page.html` of a package, filled in.
 
     Parameters
@@ -333,11 +334,14 @@ def render_page(package: str, filters: Mapping[str, Callable[[Any], str]], **con
     html : str
     """
     need_library("jinja2")
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader(package, ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters.update(filters)
-    source = resources.files(package).joinpath("page.html").read_text(encoding="utf-8")
-    return environment.from_string(source).render(**content)
+    return environment.get_template("page.html").render(**content)
