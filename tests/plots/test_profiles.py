@@ -92,12 +92,3 @@ def test_of_many_columns_those_are_shown_in_which_means_differ_most():
     raw, _, _ = marks(profiles(mixture, max_columns=3, standardise=False, ax=blank()))
     np.testing.assert_array_equal(raw, means[:, [5, 20, 70]])
     assert marks(profiles(mixture, ax=blank()))[0].shape == (3, 40)
-
-
-@pytest.mark.parametrize("n_columns", [1, 40])
-def test_names_do_not_overlap(n_columns):
-    rng = np.random.default_rng(0)
-    mixture = apolar.SphericalMixture([0.6, 0.4], rng.normal(size=(2, n_columns)), [1.0, 2.0])
-    axes = profiles(mixture, feature_names=[f"name of column {i}" for i in range(n_columns)])
-    assert len(axes.get_xticks()) == n_columns
-    check_texts(axes)

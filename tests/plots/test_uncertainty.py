@@ -4,7 +4,6 @@ import functools
 
 import numpy as np
 import pandas as pd
-import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.markers import MarkerStyle
 
@@ -87,17 +86,6 @@ def test_principal_axes():
     np.testing.assert_allclose(points, expected[np.lexsort(expected.T)])
     share = float(axes.get_xlabel().removeprefix("principal axis 1 (").removesuffix("% of the variance)"))
     assert abs(share / 100 - variances[-1] / variances.sum()) <= 0.005
-
-
-@pytest.mark.parametrize("columns", [1, "c"])
-def test_one_column_is_shown_against_the_uncertainty(columns):
-    X, _, model = overlapping()
-    axes = uncertainty(model, X, columns=columns, feature_names=list("abcd"), ax=blank())
-    column = 0 if columns == 1 else 2
-    points, _, _ = drawn(axes)
-    expected = np.column_stack([X[:, column], doubts(X, model)])
-    np.testing.assert_array_equal(points, expected[np.lexsort(expected.T)])
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("abcd"[column], "uncertainty")
 
 
 def test_wrong_rows_have_a_marker_of_their_own():

@@ -62,17 +62,6 @@ def test_no_column_of_numbers(refusal):
     assert "'c4' (text) and 4 more." in refusal(f"{many}\n" + ",".join("x" * 9) + "\n")
 
 
-def test_mostly_numbers_is_numbers(refusal, read):
-    rows = [f"{i},1" for i in range(10)]
-    assert read("a,b\n" + "\n".join([*rows[:8], "x,1", "y,1"])).names == ("b",)
-    rows[4] = "<0.1,1"
-    assert refusal("a,b\n" + "\n".join(rows)) == (
-        "data.csv, line 6, column 'a': '<0.1' is not a number. "
-        "Correct the cell, use --na-values '<0.1' if it stands for a missing value, or exclude the column "
-        "with --columns."
-    )
-
-
 TEXT = "height,weight,3,name\n1,2,3,Ann\n4,5,6,Bob\n7,8,9,Ann\n"
 
 
