@@ -21,6 +21,8 @@ from apolar._core.files import atomic_file
 from apolar.estimator import GaussianMixture
 from apolar.estimator.fitted import NOISE_LABEL
 from apolar.estimator.resampling import Stability
+from apolar.estimator.summary import tails_in_words
+from apolar.exceptions import join_names
 from apolar.plots.chart import need_library, style
 from apolar.plots.clusters import label_column
 from apolar.plots.views import TableView, column_names
@@ -35,14 +37,14 @@ from apolar.reports.listed_rows import (
 )
 from apolar.reports.pictures import DARK, FILTERS, LIGHT, draw_pictures
 from apolar.reports.text import (
+    NOT_CONVERGED,
     Provenance,
     agreement,
     choice,
-    findings,
+    is_at_most_tried,
     long_tails,
-    next_steps,
-    plain_headline,
     spread_name,
+    tails_sentence,
     traits,
 )
 from apolar.scores import criterion_title
@@ -89,7 +91,9 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
     listed = listed[: LIMITS.listed_candidates]
     # Those that separate the clusters best.
     shown = analysis.clusters.separating_columns(LIMITS.listed_columns)
-    said = findings(analysis, provenance.notes)
+    is_used = analysis.clusters.separation > LIMITS.least_share
+    stability = [] if analysis.stability is None else analysis.stability.sentences()
+    tails = long_tails(analysis, X)
     script = resources.files("apolar.reports").joinpath("page.js").read_text(encoding="utf-8")
     return render_page(
         "apolar.reports",
@@ -98,6 +102,8 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
             "figures": figures,
             "mean_of": lambda pair: with_error(*pair).partition(" ")[0],
             "error_of": lambda pair: with_error(*pair).rpartition(" ")[2],
+            "count": count_noun,
+            "names": join_names,
             "integer": lambda value: f"{int(value):,}",
             "title_of": criterion_title,
         },
@@ -111,13 +117,17 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
         # The one script that a browser runs.
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         row_names=row_names,
-        headline=plain_headline(analysis),
+        model=analysis.model,
+        not_converged=NOT_CONVERGED,
+        notes=[*tails_in_words(analysis.model), *stability, *provenance.notes],
+        is_at_most_tried=is_at_most_tried(analysis),
+        tails=tails_sentence(tails) if tails else "",
+        small=[f"{k + 1}" for k in np.flatnonzero(analysis.counts < LIMITS.few_rows)],
+        used=[analysis.names[j] for j in np.flatnonzero(is_used)],
+        unused=[analysis.names[j] for j in np.flatnonzero(~is_used)],
         spread=spread_name(analysis),
         agreement=agreement(analysis),
         choice=choice(analysis, is_fitted_before=provenance.is_python),
-        problems=[finding for finding in said if finding.level == "problem"],
-        findings=[finding for finding in said if finding.level != "problem"],
-        steps=next_steps(analysis, provenance, long_tails(analysis, X)),
         tables=_category_tables(analysis, provenance),
         pictures={picture.title: picture for picture in draw_pictures(analysis, X, numbers)},
         clusters=_clusters(analysis, X, numbers, shown),

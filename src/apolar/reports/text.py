@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.display import count_noun, with_error
+from apolar._core.display import with_error
 from apolar.estimator import summary
 from apolar.exceptions import join_names
 from apolar.plots.views import MixtureView
@@ -39,34 +39,6 @@ def spread_name(analysis: Analysis) -> str:
     return "standard deviation" if analysis.model.dof is None else "scale"
 
 
-def plain_headline(analysis: Analysis) -> str:
-    """Return the result for readers who know no statistics: how many, how large, how clear."""
-    counts, n_rows = analysis.counts.tolist(), analysis.n_rows
-    text = f"{count_noun(len(counts), 'cluster')} in {n_rows:,} rows"
-    if 1 < len(counts) <= LIMITS.listed_counts:
-        text += f": {join_names([f'{count:,}' for count in counts], most=len(counts))} rows"
-    text += f", and {count_noun(analysis.n_noise, 'row')} of noise." if analysis.has_noise else "."
-    if len(counts) > 1:
-        clear = n_rows - int(np.count_nonzero(analysis.is_doubtful))
-        share = "every row" if clear == n_rows else f"{int(100 * clear / n_rows)}% of the rows"
-        text += f" The cluster is clear for {share}."
-    return text
-
-
-# --- what the reader must know ------------------------------------------------------------
-
-
-Level = Literal["good", "note", "problem"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something that the reader must know: good news, a note, or a problem."""
-
-    level: Level
-    text: str
-
-
 # What is said about a fit that stopped early.
 NOT_CONVERGED = (
     "EM stopped before it had converged: try another seed or fewer clusters, or leave out columns that "
@@ -74,80 +46,10 @@ NOT_CONVERGED = (
 )
 
 
-def findings(analysis: Analysis, notes: Iterable[str] = ()) -> list[Finding]:
-    """Return what the reader must know, problems first; no two of them contradict.
-
-    Parameters
-    ----------
-    analysis : Analysis
-    notes : iterable of str
-        What else to note, such as what was done to the table.
-    """
-    found = [_of_the_fit(analysis), *(Finding("problem", message) for message in analysis.warnings)]
-    small = small_clusters(analysis)
-    if small:
-        names = join_names([f"{k + 1}" for k in small])
-        text = f"Clusters of fewer than {LIMITS.few_rows} rows, which may be due to chance: {names}."
-        found.append(Finding("problem", text))
-    found += _of_rows(analysis)
-    if is_at_most_tried(analysis) and not small:
-        number = len(analysis.model.weights_)
-        noun = "components" if analysis.are_combined else "clusters"
-        found.append(Finding("note", f"No more than {number} {noun} were tried."))
-    stability = [] if analysis.stability is None else analysis.stability.sentences()
-    tails = summary.tails_in_words(analysis.model)
-    found += [Finding("note", note) for note in [*tails, *stability, *notes]]
-    order = {"problem": 0, "note": 1, "good": 2}
-    return sorted(found, key=lambda finding: order[finding.level])
-
-
-def small_clusters(analysis: Analysis) -> list[int]:
-    """Return the clusters of few rows, which may be due to chance, from 0."""
-    return np.flatnonzero(analysis.counts < LIMITS.few_rows).tolist()
-
-
 def is_at_most_tried(analysis: Analysis) -> bool:
     """Return whether the number of clusters is the largest of several that were compared."""
     numbers = {row.n_components for row in analysis.selection.table} if analysis.selection else {0}
     return len(numbers) > 1 and len(analysis.model.weights_) == max(numbers)
-
-
-def _of_the_fit(analysis: Analysis) -> Finding:
-    """Return whether EM ended at an optimum that the rows determine: one finding, whatever was noticed."""
-    model, errors = analysis.model, analysis.errors
-    passes = f"{count_noun(model.n_iter_, 'pass')} over the data"
-    if not model.converged_:
-        return Finding("problem", NOT_CONVERGED)
-    if analysis.fault and not small_clusters(analysis):
-        return Finding(
-            "problem", f"EM ended after {passes}, but: {analysis.fault} There are no standard errors."
-        )
-    said = f"The fit converged after {passes}"
-    if errors is None:
-        reason = analysis.no_errors or "a cluster has too few rows."
-        return Finding("note", f"{said}. There are no standard errors: {reason}")
-    if (errors.information_condition or 0) > LIMITS.ill_conditioned:
-        hardly = "but the rows hardly determine some of the parameters: their standard errors are large."
-        return Finding("note", f"{said}, {hardly}")
-    return Finding("good", f"{said}; EM started from {model.start_!r}.")
-
-
-def _of_rows(analysis: Analysis) -> list[Finding]:
-    found = []
-    if len(analysis.groups) > 1:
-        doubtful = int(np.count_nonzero(analysis.is_doubtful))
-        share, least = doubtful / analysis.n_rows, f"{LIMITS.doubt:.0%}"
-        text = f"Every row is assigned with a probability of at least {least}: none is in doubt."
-        if doubtful:
-            which = f"For {count_noun(doubtful, 'row')} ({share:.1%})"
-            text = f"{which} the cluster is in doubt: its probability is below {least}."
-        level: Level = "problem" if share >= LIMITS.much_doubt else "note" if doubtful else "good"
-        found.append(Finding(level, text))
-    n_outlying = int(np.count_nonzero(analysis.is_outlying))
-    if n_outlying:
-        text = f"{count_noun(n_outlying, 'outlier')}: too far from every cluster to belong to one."
-        found.append(Finding("note", text))
-    return found
 
 
 # --- what tells clusters apart --------------------------------------------------------------
@@ -346,79 +248,6 @@ def _python_with(**changes: Any) -> str:
     if changes.get("noise"):
         others.append("noise=True")
     return f"apolar.select({', '.join([rows, *others])}).best"
-
-
-@dataclass(frozen=True)
-class Step:
-    """What to do next, and the command or the lines of Python that do it."""
-
-    text: str
-    command: str = ""
-
-
-def next_steps(analysis: Analysis, provenance: Provenance, tails: Sequence[str] = ()) -> list[Step]:
-    """Return what a reader may do next; no two of them contradict.
-
-    Parameters
-    ----------
-    analysis : Analysis
-    provenance : Provenance
-    tails : list of str
-        Columns whose logarithms may serve better.
-    """
-    number, n_clusters = len(analysis.model.weights_), len(analysis.groups)
-    small = small_clusters(analysis)
-    has_outliers = bool(analysis.is_outlying.any()) and not analysis.has_noise
-    # Noise needs complete rows.
-    set_aside = provenance.command_with(noise=True, drop_missing=bool(np.any(analysis.n_missing)))
-    steps = []
-    if has_outliers:
-        text = "Check the outliers: correct or remove errors. To set such rows aside instead:"
-        steps.append(Step(text, set_aside))
-    if tails:
-        steps.append(Step(tails_sentence(tails)))
-    if np.any(analysis.counts == 1) and not analysis.has_noise and not has_outliers:
-        text = "Check each row that is a cluster by itself: correct or remove errors. "
-        steps.append(Step(f"{text}To set such rows aside instead:", set_aside))
-    elif small and n_clusters > len(small):
-        steps.append(
-            Step("Leave out the smallest clusters:", provenance.command_with(k=f"{n_clusters - len(small)}"))
-        )
-    elif is_at_most_tried(analysis) and not tails:
-        more: dict[str, str] = {"k": f"{number}-{2 * number}"}
-        noun = "clusters"
-        if analysis.are_combined:
-            more, noun = more | {"criterion": "clusters"}, "components"
-        steps.append(Step(f"Try more {noun}:", provenance.command_with(**more)))
-    elif analysis.selection is None:
-        steps.append(Step("Compare other numbers of clusters:", provenance.command_with(k="auto")))
-    n_doubtful = np.count_nonzero(analysis.is_doubtful)
-    chosen_by = "" if analysis.selection is None else analysis.selection.criterion
-    if n_doubtful > LIMITS.much_doubt * analysis.n_rows and chosen_by != "icl":
-        share = f"{n_doubtful / analysis.n_rows:.0%}"
-        text = f"Clusters overlap: {share} of the rows are in doubt. Prefer separate ones:"
-        steps.append(Step(text, provenance.command_with(k="auto", criterion="icl")))
-    steps += _of_columns(analysis, provenance)
-    steps.append(Step("Assign new rows to these clusters:", provenance.prediction))
-    return [step for step in steps if step.command or not step.text.endswith(":")]
-
-
-def _of_columns(analysis: Analysis, provenance: Provenance) -> list[Step]:
-    """Return what may be done about columns that do not separate clusters, and about those left out."""
-    steps = []
-    mixture = analysis.clusters
-    used = [analysis.names[j] for j in np.flatnonzero(mixture.separation > LIMITS.least_share)]
-    others = [name for name in analysis.names if name not in used]
-    if others and len(mixture.means) > 1 < len(used) <= LIMITS.named_columns:
-        text = f"Columns that hardly differ between clusters: {join_names(others)}. Leave them out:"
-        steps.append(Step(text, provenance.command_with(columns=used)))
-    if provenance.categories:
-        text = (
-            f"Not used: {join_names(list(provenance.categories))}. To cluster by such a column, replace it "
-            "by one column of 0 and 1 for each of its values."
-        )
-        steps.append(Step(text))
-    return steps
 
 
 def tails_sentence(tails: Sequence[str]) -> str:
