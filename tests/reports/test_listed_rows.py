@@ -8,7 +8,6 @@ import pytest
 
 import apolar
 from apolar.reports.analysis import analyse, describe
-from apolar.reports.limits import LIMITS
 from apolar.reports.listed_rows import (
     choose_rows,
     doubtful_rows,
@@ -18,7 +17,7 @@ from apolar.reports.listed_rows import (
     row_words,
     typical_rows,
 )
-from apolar.reports.scoring import nameless
+from apolar.reports.scoring import LIMITS, nameless
 
 NAMES = ("a", "b", "c", "d")
 NUMBERS = np.arange(1, 151)

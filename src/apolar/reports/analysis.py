@@ -27,8 +27,8 @@ from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.moments.covariance import is_constant
 from apolar.plots.views import MixtureView
-from apolar.reports.limits import LIMITS
 from apolar.reports.scoring import (
+    LIMITS,
     OUTLIER_LEVEL,
     TableScores,
     column_deviations,

@@ -12,8 +12,7 @@ from apolar.estimator.fitted import NOISE_LABEL
 from apolar.mixture.conditional import min_distances
 from apolar.plots.clusters import kept_rows
 from apolar.reports.analysis import Analysis
-from apolar.reports.limits import LIMITS
-from apolar.reports.scoring import nameless
+from apolar.reports.scoring import LIMITS, nameless
 
 
 def runners_up(analysis: Analysis, positions: Array) -> tuple[Array, Array]:

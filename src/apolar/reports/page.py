@@ -27,7 +27,6 @@ from apolar.plots.chart import need_library, style
 from apolar.plots.clusters import label_column
 from apolar.plots.views import TableView, column_names
 from apolar.reports.analysis import Analysis, describe
-from apolar.reports.limits import LIMITS
 from apolar.reports.listed_rows import (
     doubtful_rows,
     labels_link,
@@ -36,6 +35,7 @@ from apolar.reports.listed_rows import (
     typical_rows,
 )
 from apolar.reports.pictures import DARK, FILTERS, LIGHT, draw_pictures
+from apolar.reports.scoring import LIMITS
 from apolar.reports.text import (
     NOT_CONVERGED,
     Provenance,

@@ -20,8 +20,8 @@ from apolar.plots.density import profile_chart
 from apolar.plots.scatter import MOVED, matrix_charts, row_chart, separate_ties
 from apolar.plots.views import ELLIPSES, N_COLUMNS, MixtureView
 from apolar.reports.analysis import Analysis
-from apolar.reports.limits import LIMITS
 from apolar.reports.listed_rows import choose_rows, row_words
+from apolar.reports.scoring import LIMITS
 from apolar.scores import criterion_title
 
 # In points: a panel that can be read on a phone, the space between panels, and text.

@@ -15,7 +15,7 @@ from apolar.estimator import summary
 from apolar.exceptions import join_names
 from apolar.plots.views import MixtureView
 from apolar.reports.analysis import Analysis
-from apolar.reports.limits import LIMITS
+from apolar.reports.scoring import LIMITS
 
 # The options of the command line that a change replaces.
 _OPTIONS = {"k": ("-k", "--components"), "criterion": ("--criterion",), "columns": ("--columns",)}
