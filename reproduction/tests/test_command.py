@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from apolar.cli import main
-from apolar.datasets import load_mnist01, reproduction
+from apolar.datasets import bundled, load_mnist01
 from apolar_reproduction import run, study
 from apolar_reproduction.methods import cluster, load_task
 from apolar_reproduction.output import page_of
@@ -142,7 +142,7 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("in the way")
     result = invoke("iris", "-o", tmp_path / "file" / "below")
     assert result.exit_code == 2
-    assert result.output.startswith("Error: Cannot write to ")
+    assert result.output == f"Error: Not a directory: {tmp_path / 'file' / 'below'}.\n"
     assert "Traceback" not in result.output
 
 
@@ -177,7 +177,7 @@ def test_what_is_missing_is_named_before_anything_is_done(tmp_path, monkeypatch,
 
 
 def test_without_the_package_the_remedy_is_named(monkeypatch, tmp_path):
-    monkeypatch.setattr(reproduction, "CLONE", tmp_path / "nowhere")
+    monkeypatch.setattr(bundled, "CLONE", tmp_path / "nowhere")
     monkeypatch.setattr(sys, "path", [path for path in sys.path if not path.endswith("reproduction")])
     for name in [name for name in sys.modules if name.startswith("apolar_reproduction")]:
         monkeypatch.delitem(sys.modules, name)
@@ -204,7 +204,7 @@ def test_an_interruption_says_what_was_saved(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "compare_methods", stop)
     result = invoke("iris", "-o", tmp_path)
     assert result.exit_code == 130
-    assert f"What was done is in {tmp_path}; run the same command to continue." in result.output
+    assert f"what was done is in {tmp_path}: run the same command to continue." in result.output
     result = invoke("iris", "table5", "--simulations", 1, "--repeats", 1, "--jobs", 1)
     assert result.exit_code == 130
-    assert "nothing was saved. Give -o DIR to save results as they come." in result.output
+    assert "nothing was saved: give -o DIR to save results as they come." in result.output
