@@ -214,21 +214,6 @@ def choices() -> str:
     return problems.table(["family", "r", "rows", "by moments", "BIC of the rows", "of"], rows)
 
 
-def sums() -> str:
-    """Return a table of the time of sums of powers, a million rows of ten columns."""
-    X = np.random.default_rng(0).standard_normal((1_000_000, 10))
-    least = {}
-    for order in (3, 4, 5):
-        measured = []
-        for _ in range(5 if order < 5 else 2):
-            begun = time.perf_counter()
-            apolar.MomentSketch(10, order=order).update(X)
-            measured.append(time.perf_counter() - begun)
-        least[order] = min(measured)
-    rows = [[f"{o}", f"{1e3 * t:.0f}", f"{t / least[3]:.1f}"] for o, t in least.items()]
-    return problems.table(["order", "ms", "times order three"], rows)
-
-
 def main() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -243,8 +228,6 @@ def main() -> None:
             starts(),
             "Family and number of components, chosen from a sketch of order four:",
             choices(),
-            "Sums of powers of 1,000,000 x 10 rows:",
-            sums(),
         ]
     title = "Mixtures of every family from moments alone"
     problems.save("moment_families", title, parts, ("numpy", "scipy", "scikit-learn"))
