@@ -12,7 +12,7 @@ from scipy import sparse
 
 import apolar
 
-X, _ = apolar.datasets.make_example(1, 5000, random_state=0)
+X, _ = apolar.datasets.make_example(1, 1500, random_state=0)
 W = np.random.default_rng(1).uniform(0.2, 2.0, len(X))
 
 
@@ -50,8 +50,7 @@ def fitted(rows, **kwargs):
     return apolar.GaussianMixture(4, covariance_type="spherical", random_state=0).fit(rows, **kwargs)
 
 
-@pytest.mark.parametrize("max_bytes", [None, 1, 200_000])
-@pytest.mark.parametrize("weights", [None, W])
+@pytest.mark.parametrize(("max_bytes", "weights"), [(None, W), (1, None), (60_000, W)])
 def test_rows_are_stored_if_they_fit_and_sent_if_not(max_bytes, weights):
     rows = apolar.on_device(X, "cpu", weights, max_bytes=max_bytes)
     assert rows.in_memory == (max_bytes is None)
@@ -72,7 +71,7 @@ def test_every_table_of_the_host(max_bytes, tmp_path):
     np.save(tmp_path / "x.npy", X.astype(np.float32))
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     expected = fitted(mapped.astype(np.float64), sample_weight=W)
-    for rows in (mapped, pd.DataFrame(mapped), [(mapped[:3000], W[:3000]), (mapped[3000:], W[3000:])]):
+    for rows in (mapped, pd.DataFrame(mapped), [(mapped[:900], W[:900]), (mapped[900:], W[900:])]):
         weights = None if isinstance(rows, list) else W
         model = fitted(apolar.on_device(rows, "cpu", weights, max_bytes=max_bytes))
         np.testing.assert_allclose(model.means_, expected.means_, atol=1e-6)

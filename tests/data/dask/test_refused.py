@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 import apolar
-from apolar.data import open_rows
 from data.dask.blocks import COLUMNS, model, rows_of_block
 
 
@@ -47,7 +46,7 @@ def test_shapes_that_are_no_table():
         with pytest.raises(ValueError, match=message):
             model().fit(rows)
     with pytest.raises(TypeError, match="got Delayed"):
-        open_rows(dask.delayed(1))
+        model().fit(dask.delayed(1))
     for call in (apolar.spherical_moments, apolar.n_components_from_spectrum):
         with pytest.raises(ValueError, match="X has no rows"):
             call(da.zeros((4, 3), chunks=2)[da.zeros(4, chunks=2) > 0])

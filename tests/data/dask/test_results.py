@@ -14,9 +14,7 @@ import pytest
 from scipy import sparse
 
 import apolar
-from apolar._core.compiled import kernels_in_use
 from apolar._core.settings import SETTINGS
-from apolar._core.threads import default_threads
 from apolar.selection import select
 from data.dask.blocks import CLOSE, COLUMNS, assert_same_mixture, generated, model, rows_of_block
 
@@ -140,7 +138,7 @@ def test_moments():
     np.testing.assert_allclose(ours.spectrum, theirs.spectrum, rtol=1e-9)
 
 
-@pytest.mark.parametrize("scheduler", ["sync", "cluster"], indirect=True)
+@pytest.mark.parametrize("scheduler", ["threads", "cluster"], indirect=True)
 @pytest.mark.parametrize("kind", ["spherical", "diag"])
 @pytest.mark.usefixtures("scheduler")
 def test_many_rows_are_approached_by_the_same_samples(kind, monkeypatch):
@@ -196,9 +194,3 @@ def test_selection_and_errors_of_estimates():
         np.testing.assert_allclose(ask(lazy).means, ask(X).means, rtol=1e-6)
     # A fitted mixture holds nothing of the data.
     assert len(pickle.dumps(model().fit(generated(900, 3)))) < 20_000
-
-
-def test_workers_use_the_kernels_of_this_processor_in_one_thread(client):
-    # A worker limits BLAS to its own threads, of which it has one here.
-    kernels, n_threads = client.submit(kernels_in_use).result(), client.submit(default_threads).result()
-    assert (kernels, n_threads) == (kernels_in_use(), 1)
