@@ -1,4 +1,4 @@
-"""Mixtures of every family from moments alone and by maximum likelihood; as starts of EM; a choice."""
+"""Mixtures of every family from moments alone and by maximum likelihood; and as starts of EM."""
 
 import time
 import warnings
@@ -196,24 +196,6 @@ def starts() -> str:
     return problems.table(["family", "r", "m", "gap", "rows", *names], rows)
 
 
-def choices() -> str:
-    """Return a table of how often family and number of components are chosen right."""
-    kinds = ("spherical", "diag", "tied", "full")
-    rows = []
-    for family, r in (("spherical", 3), ("diag", 3), ("tied", 3), ("full", 2)):
-        for n_rows in (10_000, 100_000):
-            by_moments = by_rows = 0
-            for seed in SEEDS:
-                truth = random_mixture(family, 4, r, 4.0, [seed, r, 4])
-                X = drawn(truth, n_rows, np.random.default_rng([seed, n_rows]))
-                best = apolar.select_from_moments(X, range(1, 5), kinds).best
-                by_moments += (best.covariance_type, best.n_components) == (family, r)
-                chosen = apolar.select(X, range(1, 5), kinds, random_state=0).best
-                by_rows += (chosen.covariance_type, chosen.n_components) == (family, r)
-            rows.append([family, f"{r}", f"{n_rows:,}", f"{by_moments}", f"{by_rows}", f"{len(SEEDS)}"])
-    return problems.table(["family", "r", "rows", "by moments", "BIC of the rows", "of"], rows)
-
-
 def main() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -226,8 +208,6 @@ def main() -> None:
             "As starts: how often EM ends within half a nat of EM from the truth, or above, and the time of "
             "the whole fit.",
             starts(),
-            "Family and number of components, chosen from a sketch of order four:",
-            choices(),
         ]
     title = "Mixtures of every family from moments alone"
     problems.save("moment_families", title, parts, ("numpy", "scipy", "scikit-learn"))
