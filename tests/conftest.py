@@ -30,6 +30,7 @@ SLOW = (
     "scikit_learn/test_their",
     "reports/test_browser.py",
     "typing/test_types.py::test_a_script_passes_the_strict_mode_of_mypy",
+    "test_mclust.py::test_one_more_component_is_tested_until_it_is_no_better",
     "test_package.py::test_examples_run",
 )
 

@@ -38,13 +38,8 @@ def test_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize(
-    ("name", "start"),
-    [
-        pytest.param(*pair, marks=[pytest.mark.slow] * (pair[0] != "VEV"))
-        for pair in pairs(NAMES[1:], list(STARTS))
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "start"), pairs(NAMES[1:], list(STARTS)))
 @pytest.mark.filterwarnings("ignore")
 def test_the_checks_of_scikit_learn_on_every_family_and_start(name, start):
     model = GaussianMixture(2, covariance_type=name, init_params=start)

@@ -127,6 +127,7 @@ def test_each_table_has_the_four_methods_and_its_number_in_print():
     assert ITEMS["figure2"].caption.startswith("Figure 2: ")
 
 
+@pytest.mark.slow
 def test_the_first_figure_shows_four_columns_and_all_rows():
     figure = run.draw_figure("figure1")
     task = load_task("table1", 0)

@@ -165,10 +165,9 @@ def test_with_few_rows_it_is_as_good_as_linear_discriminant_analysis():
     assert ours > theirs
 
 
-@pytest.mark.parametrize("shared", [None, True])
-def test_a_tied_covariance_of_fewer_rows_than_columns_is_shrunk_with_a_warning(shared):
+def test_a_tied_covariance_of_fewer_rows_than_columns_is_shrunk_with_a_warning():
     few, classes, others, truth = few_and_others(load_breast_cancer(), 22, 0)
-    model = MixtureClassifier(shared=shared, covariance_type="tied", random_state=0)
+    model = MixtureClassifier(covariance_type="tied", random_state=0)
     with pytest.warns(apolar.exceptions.FewRowsWarning, match=r"too few rows.*'tied'.*prior='default'"):
         model.fit(few, classes)
     assert model.covariance_type_ == "tied"

@@ -66,18 +66,22 @@ def test_rows_are_stored_if_they_fit_and_sent_if_not(max_bytes, weights):
     assert rows.systematic_sample(5).count()[0] == len(X) // 5
 
 
-@pytest.mark.parametrize("max_bytes", [None, 1])
-def test_every_table_of_the_host(max_bytes, tmp_path):
-    np.save(tmp_path / "x.npy", X.astype(np.float32))
-    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    expected = fitted(mapped.astype(np.float64), sample_weight=W)
-    for rows in (mapped, pd.DataFrame(mapped), [(mapped[:900], W[:900]), (mapped[900:], W[900:])]):
-        weights = None if isinstance(rows, list) else W
-        model = fitted(apolar.on_device(rows, "cpu", weights, max_bytes=max_bytes))
-        np.testing.assert_allclose(model.means_, expected.means_, atol=1e-6)
-    incomplete = np.where(np.arange(X.size).reshape(X.shape) % 97 == 0, np.nan, X)
-    model = fitted(apolar.on_device(incomplete, "cpu", max_bytes=max_bytes))
-    np.testing.assert_allclose(model.means_, fitted(incomplete).means_, atol=1e-6)
+@pytest.mark.parametrize(
+    ("kind", "max_bytes"), [("memory map", None), ("pandas", 1), ("chunks", 1), ("missing values", None)]
+)
+def test_every_table_of_the_host(kind, max_bytes, tmp_path):
+    values = X.astype(np.float32)
+    if kind == "missing values":
+        values[np.arange(X.size).reshape(X.shape) % 97 == 0] = np.nan
+    np.save(tmp_path / "x.npy", values)
+    rows, weights = np.load(tmp_path / "x.npy", mmap_mode="r"), W
+    if kind == "pandas":
+        rows = pd.DataFrame(rows)
+    elif kind == "chunks":
+        rows, weights = [(rows[:900], W[:900]), (rows[900:], W[900:])], None
+    model = fitted(apolar.on_device(rows, "cpu", weights, max_bytes=max_bytes))
+    expected = fitted(values.astype(np.float64), sample_weight=W)
+    np.testing.assert_allclose(model.means_, expected.means_, atol=1e-6)
 
 
 def test_what_cannot_be_moved():

@@ -43,19 +43,6 @@ def assert_same(model, expected, tol=1e-8):
     assert model.n_iter_ == expected.n_iter_
 
 
-def test_there_is_a_kernel_where_there_is_triton():
-    pytest.importorskip("triton")
-    assert kernel_block.is_fused(tensor(X[:0]), 6, 4)
-    assert not kernel_block.is_fused(tensor(X[:0]), 1000, 4)
-    assert not kernel_block.is_fused(tensor(X[:0]), 6, 1000)
-    assert not kernel_block.is_fused(torch.zeros((0, 6)), 6, 4)
-    assert kernel_block.is_fused(tensor(X[:0]), 6, 4, True)
-    assert not kernel_block.is_fused(tensor(X[:0]), 40, 4, True)
-    assert not kernel_block.is_fused(tensor(X[:0]), 6, 9, True)
-    assert sums.is_fused(tensor(X[:0]), 6, 3)
-    assert not sums.is_fused(tensor(X[:0]), 1000, 3)
-
-
 @pytest.mark.parametrize("kind", ["spherical", "diag", "full"])
 def test_a_fit_with_long_tails_is_that_of_the_host(kind):
     rows = X[:100_000] + np.random.default_rng(0).standard_t(3, (100_000, X.shape[1]))

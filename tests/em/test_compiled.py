@@ -61,7 +61,7 @@ def test_fits_and_predictions_are_those_of_numpy(name, without_kernels):
         return model.fit(X, sample_weight=W)
 
     def answers():
-        methods = ("predict", "predict_proba", "score_samples", "score", "bic", "aic")
+        methods = ("predict", "predict_proba", "score_samples", "score", "bic", "icl")
         return [getattr(model, method)(new) for method in methods]
 
     model, by_numpy, new = fit(), without_kernels(fit), 1.5 * X

@@ -95,7 +95,7 @@ def test_each_pass_of_a_fit_is_one_call(name, weights, calls):
 
 @pytest.mark.parametrize("name", ["spherical", "diag", "full"])
 def test_predictions_are_one_call_each(name, calls):
-    model = apolar.GaussianMixture(4, covariance_type=name, random_state=0).fit(X)
+    model = fitted(name, X)
     rows = array_api_strict.asarray(X)
     for method in ("predict", "predict_proba", "score_samples"):
         ours, expected = np.from_dlpack(getattr(model, method)(rows)), getattr(model, method)(X)
@@ -108,7 +108,7 @@ def test_predictions_are_one_call_each(name, calls):
 
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "score_samples", "score"])
 def test_rows_that_the_kernel_cannot_answer(method, calls, monkeypatch):
-    ask = getattr(apolar.GaussianMixture(4, covariance_type="diag", random_state=0).fit(X), method)
+    ask = getattr(fitted("diag", X), method)
     rows = X.copy()
     rows[777, 3] = np.inf
     with pytest.raises(ValueError, match="row 777, column 3"), np.errstate(invalid="ignore"):

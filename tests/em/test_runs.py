@@ -12,7 +12,7 @@ from apolar.em.result import Fit
 from apolar.em.run import Stop, run
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
-from apolar.mixture.prior import AdaptivePrior, Prior, Strengths
+from apolar.mixture.prior import Prior
 from mixtures import FAMILY_NAMES, pairs
 
 needs_kernels = pytest.mark.skipif(compiled.kernels is None, reason="The kernels are not compiled.")
@@ -146,19 +146,3 @@ def test_starts_without_a_density_are_said_to_be_collapsed(name, is_compiled):
     np.testing.assert_array_equal(found.is_collapsed, [True, True, True, False])
     np.testing.assert_array_equal(found.n_iter, [0, 0, 0, 5])
     assert np.all(np.isneginf(found.log_likelihood[:3]))
-
-
-@needs_kernels
-@pytest.mark.parametrize("name", ["full", "diag", "spherical", "tied"])
-def test_runs_under_a_prior_that_adds_rows_to_weights_are_those_of_numpy(name):
-    data, starts = example(name, 3)
-    strengths = AdaptivePrior(strengths=Strengths(4.0, 0.2, 30.0, 2.0))
-    prior = strengths.adapted_to(data.family, data.e_step(starts)[0][0])
-    stop = {"n_steps": 6, "relative_tol": 0.0}
-    ends, expected = plain_runs(data, starts, prior, **stop), by_numpy(data, starts, prior, **stop)
-    for array in ("weights", "means", "covariances"):
-        found, known = (getattr(each.parameters, array) for each in (ends, expected))
-        np.testing.assert_allclose(found, known, rtol=TOLERANCE, atol=TOLERANCE)
-    # Up to what depends on the strengths alone.
-    offsets = expected.objective - ends.objective
-    np.testing.assert_allclose(offsets, np.sum(prior.log_constant), rtol=TOLERANCE)

@@ -83,6 +83,14 @@ def test_the_file_is_a_model_on_the_way(path, files):
     np.testing.assert_array_equal(model.means_, mixture().fit(X).means_)
 
 
+def test_several_runs_keep_the_best(path, files):
+    model = mixture(init_params="random", n_init=3, checkpoint=path, checkpoint_every=1).fit(X[::3])
+    # A pass that is worse than what there was, as at the begin of a run, is not written.
+    assert np.any(np.diff([file.n_iter_ for file in files]) > 1)
+    assert np.all(np.diff([file.lower_bound_ for file in files]) >= -1e-12)
+    assert files[-1].lower_bound_ == model.lower_bound_
+
+
 def test_a_fit_that_stops_at_max_iter_leaves_its_end(path):
     # Even where the warning is an error, as it is here.
     with pytest.raises(ConvergenceWarning):

@@ -24,7 +24,7 @@ def test_one_round_component_has_the_evidence_of_its_closed_form():
         assert model.evidence_ == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILY_NAMES if family(name).shares_part])
+@pytest.mark.parametrize("name", [name for name in FAMILY_NAMES if family(name).shared])
 def test_one_component_has_the_evidence_of_its_family_without_sharing(name):
     X, _ = example(70)
     alone = GaussianMixture(1, covariance_type=family(name).untied.name, prior=None).fit(X)

@@ -118,6 +118,15 @@ def test_starts_see_the_rows_without_noise(start):
     assert np.all(predicted[labels < 0] == -1)
 
 
+def test_far_rows_do_not_set_the_scale():
+    X, labels = noisy(n_noise=25)
+    # Covariances are shrunk towards a scale of all rows, which would be that of the far ones.
+    X[labels < 0] *= 1e4
+    model = fitted(X, "diag", prior="conjugate")
+    clean = fitted(X[labels >= 0], "diag", prior="conjugate", noise=False)
+    np.testing.assert_allclose(model.covariances_, clean.covariances_, rtol=0.2)
+
+
 @pytest.mark.filterwarnings("ignore:.*did not converge")
 def test_labels_of_minus_one_start_as_noise():
     X, labels = noisy()

@@ -205,7 +205,7 @@ def test_standard_errors_are_those_of_repeated_tables():
     tables = [rows(300, dof=5.0, seed=seed)[0] - MEANS[np.arange(300) % 3] for seed in range(20)]
     models = [StudentMixture(1, prior=None).fit(table) for table in tables]
     spread = np.std([[*model.means_[0], np.log(model.dof_[0])] for model in models], axis=0)
-    errors = models[-1].standard_errors(tables[-1])
-    # A deviation of twenty is known to 16 per cent, and the rows of one table are one sample of theirs.
-    np.testing.assert_allclose(errors.means[0], spread[:2], rtol=0.5)
-    assert errors.dof[0] / models[-1].dof_[0] == pytest.approx(spread[2], rel=0.7)
+    some = [(model, model.standard_errors(table)) for model, table in zip(models[:5], tables, strict=False)]
+    errors = np.mean([[*each.means[0], each.dof[0] / model.dof_[0]] for model, each in some], axis=0)
+    # A deviation of twenty is known to 16 per cent: two of these.
+    np.testing.assert_allclose(errors, spread, rtol=0.35)

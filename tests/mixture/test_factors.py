@@ -115,14 +115,14 @@ def test_rows_left_out_are_about_as_likely_as_under_mixtures_fitted_without_them
 
 
 def test_more_columns_than_rows_take_no_matrix_of_all_columns():
-    rows, labels = low_rank_rows(60, 1000, 2, 2)
+    rows, labels = low_rank_rows(60, 2000, 2, 2)
     mixture = apolar.GaussianMixture(2, covariance_type="ppca", n_factors=2, random_state=0)
     tracemalloc.start()
     mixture.fit(rows)
     drawn, _ = mixture.sample(5)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert most < 8 * 1000**2 / 2
+    assert most < 8 * 2000**2 / 2
     assert apolar.scores.adjusted_rand_index(labels, mixture.labels_) == 1
     assert np.all(np.isfinite(mixture.score_samples(drawn)))
 

@@ -15,7 +15,7 @@ from references import FOLDER, table
 
 CASES = ["iris_VII", "iris_EII", "diabetes_VII", "ex1_seed1_VII"]
 
-laws = settings(max_examples=30, deadline=None, derandomize=True)
+laws = settings(max_examples=15, deadline=None, derandomize=True)
 criteria = st.sampled_from(sorted(TREE_FAMILIES))
 compiled_criteria = st.sampled_from(["EII", "VII"])
 seeds = st.integers(0, 2**31)

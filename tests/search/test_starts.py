@@ -21,6 +21,7 @@ from apolar.search.merging import (
 from apolar.search.proposals import dropped_stats, exchanges, extend_mixture, extensions
 from apolar.search.starts import (
     STARTS,
+    spread_rows,
 )
 from em_steps import objective_of
 from mixtures import FAMILY_NAMES, each_family
@@ -170,3 +171,17 @@ def test_the_costs_of_mergers_count_the_noise(name):
     # Rows that neither component owns would gain a little.
     cost = costs[merged_pairs.index((0, 1))]
     assert expected - 0.05 < cost < 1.05 * expected + 0.05
+
+
+def test_seeds_are_rows_far_apart_and_weights_are_counts():
+    rng = np.random.default_rng(0)
+    far = 100 * np.eye(4)[np.arange(400) % 4] + rng.standard_normal((400, 4))
+    seeds = spread_rows(Problem(open_rows(far), family("spherical")), 4, rng)[0]
+    assert {int(seed) % 4 for seed in seeds} == {0, 1, 2, 3}
+    # A row of weight two counts twice: as the first seed, and as one after the row in the middle.
+    weighted = Problem(open_rows(np.array([[-1.0], [0], [1]]), np.array([1.0, 1, 2])), family("full"))
+    seeds = spread_rows(weighted, 2, rng, 4000)
+    # Four standard errors of a frequency.
+    np.testing.assert_allclose(np.bincount(seeds[:, 0]) / 4000, [0.25, 0.25, 0.5], atol=0.032)
+    after = seeds[seeds[:, 0] == 1, 1]
+    np.testing.assert_allclose(np.bincount(after) / len(after), [1 / 3, 0, 2 / 3], atol=0.06)

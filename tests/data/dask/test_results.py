@@ -33,35 +33,6 @@ def test_a_fit_is_that_of_the_rows_in_memory(kind):
         assert getattr(ours, name)(lazy) == pytest.approx(getattr(theirs, name)(X), rel=1e-9)
 
 
-def moved(values, n_bytes):
-    """Return a copy that begins so many bytes after a multiple of 64, as what a cluster sends may do."""
-    memory = np.zeros(values.nbytes + 128, np.uint8)
-    first = -memory.ctypes.data % 64 + n_bytes
-    place = memory[first : first + values.nbytes].view(values.dtype).reshape(values.shape)
-    place[...] = values
-    return place
-
-
-@pytest.mark.usefixtures("synchronous")
-def test_the_place_of_a_block_in_memory_does_not_change_a_digit():
-    # Four components for three clusters: where EM stops follows rounding.
-    X, weights = rows_of_block(3000, 0), np.random.default_rng(0).uniform(1, 2, 3000)
-    fits = []
-    for n_bytes in (0, 3):
-        parts, of_rows = (
-            da.concatenate(
-                [
-                    da.from_delayed(dask.delayed(moved, pure=False)(block, n_bytes), block.shape, dtype=float)
-                    for block in np.split(values, 2)
-                ]
-            )
-            for values in (X, weights)
-        )
-        fits.append(model(4, covariance_type="full").fit(parts, sample_weight=of_rows))
-    np.testing.assert_array_equal(fits[1].means_, fits[0].means_)
-    assert fits[1].lower_bound_ == fits[0].lower_bound_
-
-
 @pytest.mark.usefixtures("scheduler")
 def test_a_dataframe_with_a_column_of_weights():
     X = rows_of_block(5500, 2)
