@@ -63,14 +63,6 @@ def test_a_fit_is_that_of_the_host(array, kind, weighted):
     assert_same(model, fitted(X, kind, weights), 1e-6 if kind == "tied" else 1e-8)
 
 
-@each_library
-def test_a_fit_without_the_kernel_is_the_same(array, monkeypatch):
-    monkeypatch.setattr(kernel_block, "is_fused", lambda *_: False)
-    monkeypatch.setattr(sums, "is_fused", lambda *_: False)
-    for kind in ("spherical", "diag", "full"):
-        assert_same(fitted(array(X), kind), fitted(X, kind))
-
-
 @pytest.mark.parametrize("kind", ["spherical", "diag", "full", "tied"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @each_library

@@ -170,9 +170,3 @@ def test_columns_may_be_stored_in_any_order():
     sums = of_kernel(by_column, None, kind, whitening, natural)
     for ours, theirs in zip(sums, on_host(rows, kind, whitening).e_step(natural[None]), strict=True):
         assert_close(ours, theirs)
-
-
-def test_a_singular_covariance_has_no_parameters():
-    _, _, whitening, natural = problem("full", 3, 2)
-    natural[0, 4:] = 0
-    assert parameters_of(whitening, natural) is None
