@@ -17,7 +17,7 @@ import apolar
 from apolar._core import compiled
 from apolar._core.threads import default_threads
 from cli.commands import run
-from kernel_sums import TARGETS, needs_kernels
+from kernel_sums import needs_kernels
 
 ROOT = Path(__file__).parents[1]
 
@@ -144,11 +144,10 @@ def test_the_command_line_shows_them_with_verbose():
 
 
 @needs_kernels
-@pytest.mark.parametrize("kernels", ["numpy", *TARGETS[-1:]])
-def test_the_environment_chooses_kernels(kernels):
-    shown = dict(entries(fresh(APOLAR_KERNELS=kernels).stdout))
-    assert shown["kernels"].split(" ")[0] == kernels
-    assert f"APOLAR_KERNELS={kernels}" in shown["kernels"]
+def test_the_environment_chooses_kernels():
+    shown = dict(entries(fresh(APOLAR_KERNELS="numpy").stdout))
+    assert shown["kernels"].split(" ")[0] == "numpy"
+    assert "APOLAR_KERNELS=numpy" in shown["kernels"]
 
 
 @needs_kernels

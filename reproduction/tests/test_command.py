@@ -13,7 +13,6 @@ from apolar.cli import main
 from apolar.datasets import bundled, load_mnist01
 from apolar_reproduction import run, study
 from apolar_reproduction.methods import cluster, load_task
-from apolar_reproduction.output import page_of
 from apolar_reproduction.printed import FIGURES, ITEMS, STUDIES, TABLES
 
 
@@ -137,29 +136,6 @@ def test_bad_arguments(arguments, message):
     assert message in result.output
 
 
-@pytest.mark.usefixtures("small")
-def test_a_folder_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    result = invoke("iris", "-o", tmp_path / "file" / "below")
-    assert result.exit_code == 2
-    assert result.output == f"Error: Not a directory: {tmp_path / 'file' / 'below'}.\n"
-    assert "Traceback" not in result.output
-
-
-@pytest.mark.usefixtures("small")
-def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
-    (tmp_path / "table7.csv").write_text("old")
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.replace", full)
-    result = invoke("iris", "-o", tmp_path)
-    assert result.exit_code == 2
-    assert "No space left on device" in result.output
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"table7.csv": "old"}
-
-
 @pytest.mark.parametrize(
     ("missing", "names", "message"),
     [
@@ -187,13 +163,6 @@ def test_without_the_package_the_remedy_is_named(monkeypatch, tmp_path):
     assert "#subdirectory=reproduction" in result.output
     with pytest.raises(ImportError, match="apolar-reproduction"):
         load_mnist01()
-
-
-def test_a_page_escapes_what_it_shows():
-    html = page_of({}, "apolar reproduce <script>alert(1)</script>", "0 & 1")
-    assert "<script>" not in html
-    assert "&lt;script&gt;" in html
-    assert "0 &amp; 1" in html
 
 
 @pytest.mark.usefixtures("small")

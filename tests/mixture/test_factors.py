@@ -12,7 +12,7 @@ import apolar
 from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.mixture import Prior
-from apolar.mixture.families import FACTORS, family
+from apolar.mixture.families import family
 
 NAMES = ["factor", "ppca", "factor_tied_noise", "ppca_tied_noise"]
 each_family = pytest.mark.parametrize("name", NAMES)
@@ -95,7 +95,7 @@ def test_the_number_of_factors_and_the_clusters_are_found(shape, n_factors):
     assert mixture.loo_ > diagonal.loo_
 
 
-@each_family
+@pytest.mark.parametrize("name", ["factor", "ppca_tied_noise"])
 def test_rows_left_out_are_about_as_likely_as_under_mixtures_fitted_without_them(name):
     rows, labels = low_rank_rows(60, 5, 2, 1)
     settings = {"covariance_type": name, "n_factors": 1, "random_state": 0, "tol": 1e-5}
@@ -127,7 +127,7 @@ def test_more_columns_than_rows_take_no_matrix_of_all_columns():
     assert np.all(np.isfinite(mixture.score_samples(drawn)))
 
 
-def test_a_fitted_mixture_answers_as_full_covariances_do(tmp_path):
+def test_a_fitted_mixture_answers_as_full_covariances_do():
     rows, _ = low_rank_rows(200, 6, 2, 2)
     mixture = apolar.GaussianMixture(2, covariance_type="factor", n_factors=2, random_state=0).fit(rows)
     full = mixture.to_sklearn()
@@ -145,13 +145,6 @@ def test_a_fitted_mixture_answers_as_full_covariances_do(tmp_path):
     covariance += (full.weights_[:, None] * offsets).T @ offsets
     # Variances of 20,000 rows have a relative error of about 1%.
     assert np.abs(np.cov(drawn.T) - covariance).max() < 0.06 * np.diag(covariance).max()
-    mixture.save(tmp_path / "factors.npz")
-    for again in (
-        apolar.GaussianMixture.load(tmp_path / "factors.npz"),
-        apolar.GaussianMixture.from_json(mixture.to_json()),
-    ):
-        np.testing.assert_array_equal(again.score_samples(rows), mixture.score_samples(rows))
-        assert again.n_factors_ == 2
     assert "factor covariances" in str(mixture.summary(rows))
     assert mixture.overlap().misclassification.shape == (2, 2)
 
@@ -176,17 +169,6 @@ def test_weights_noise_tails_and_given_starts():
     assert student.loo_ > gaussian.loo_
     given = apolar.GaussianMixture(2, means_init=weighted.means_, **settings).fit(rows)
     assert apolar.scores.adjusted_rand_index(given.labels_, weighted.labels_) > 0.9
-
-
-def test_rows_of_dask_give_the_same_mixture():
-    array = pytest.importorskip("dask.array")
-    rows, _ = low_rank_rows(200, 8, 2, 1)
-    mixtures = [
-        apolar.GaussianMixture(2, covariance_type="ppca", n_factors=1, random_state=0).fit(X)
-        for X in (rows, array.from_array(rows, chunks=(50, 8)))
-    ]
-    # As far as EM is run.
-    assert mixtures[0].score(rows) == pytest.approx(mixtures[1].score(rows), abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -219,9 +201,3 @@ def test_what_needs_more_than_a_fit_is_refused_with_a_remedy():
         apolar.BayesianGaussianMixture(2, covariance_type="ppca").fit(rows)
     with pytest.raises(ValueError, match="without classes"):
         apolar.MixtureClassifier(covariance_type="ppca").fit(rows, labels)
-
-
-def test_the_table_has_names_and_codes():
-    assert {kind.name for kind in FACTORS.values()} == set(NAMES)
-    assert family("UUC").name == "ppca"
-    assert family("factor", None, 3) != family("factor", None, 2)
