@@ -1,5 +1,7 @@
 """`StudentMixture`: the law of its components, its optimum, and what it shares with `GaussianMixture`."""
 
+import warnings
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -241,3 +243,18 @@ def test_select_compares_both_laws():
             select(X, 2, distribution=wrong)
     with pytest.raises(ValueError, match="dof is for components with long tails"):
         select(X, 2, dof=3.0)
+
+
+def test_missing_values_next_to_nearly_singular_covariances():
+    # The precisions are singular up to rounding: how far a row is from the mean does not need their inverse.
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((6, 3))[rng.integers(6, size=40)]
+    X[rng.random(X.shape) < 0.1] = np.nan
+    model = StudentMixture(
+        3, covariance_type="EVE", dof=1.0, prior=None, init_params="moments", random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(X)
+    assert np.all(np.isfinite(model.score_samples(X)))
+    assert np.all(np.isfinite(model.impute(X)))

@@ -72,11 +72,12 @@ class LeftOut:
         """
         n_mixtures, n_components = self.mixtures.weights.shape
         natural = self.natural.reshape(-1, self.natural.shape[-1])
-        logits, known_peaks = block.logits(natural), block.peaks(natural)
+        peaks = self._peaks()
+        logits, known_peaks = block.logits(natural), block.peaks(natural, peaks.ravel())
         xp = namespace(logits)
         logits = xp.reshape(logits, (n_mixtures, -1, block.n_rows))
         if known_peaks is None:
-            peaks, n_observed = self._peaks(), np.full(1, float(self.mixtures.n_features))
+            n_observed = np.full(1, float(self.mixtures.n_features))
         else:
             peaks = np.reshape(known_peaks[0], (n_mixtures, -1, block.n_rows))[:, :n_components]
             n_observed = known_peaks[1]
