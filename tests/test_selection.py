@@ -541,3 +541,12 @@ def test_by_rows_left_out_the_simplest_within_one_standard_error_is_chosen():
     assert not any(is_near(row) for row in selection.table if row.n_parameters < best.n_parameters)
     assert f"{best.named} are chosen" in selection.reason
     assert "within one standard error over the rows" in selection.reason
+
+
+def test_by_rows_left_out_the_scale_of_the_weights_does_not_matter(example):
+    few, weights = example[:200], np.linspace(0.5, 1.0, 200)
+    by_scale = [
+        select(few, [1, 3], "spherical", "loo", sample_weight=scale * weights, random_state=0)
+        for scale in (1.0, 1e307)
+    ]
+    assert by_scale[0].best_row.key == by_scale[1].best_row.key
