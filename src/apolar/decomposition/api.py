@@ -118,8 +118,12 @@ def decompose_balanced(problem: DecompositionProblem, rng: np.random.Generator) 
     if waring.status is not Status.EXACT:
         return None
     vectors = scaled_by_power(terms.vectors.T, -exponents[:, None]).T
-    weights, points = canonical_terms(vectors, terms.signs, tensor.order)
-    residual = relative_residual(tensor, weights, points)
+    with np.errstate(over="ignore", invalid="ignore"):
+        weights, points = canonical_terms(vectors, terms.signs, tensor.order)
+        residual = relative_residual(tensor, weights, points)
+    # In the units of the tensor, terms may be so large that the tensor is lost in their rounding.
+    if not residual <= TUNING.exact_residual:
+        return None
     return replace(waring, weights=weights, points=points, residual=residual)
 
 
