@@ -254,3 +254,10 @@ def test_rows_too_far_for_sums_are_refused(size, fit_or_select):
     X[7, 1] = -size
     with pytest.raises(ValueError, match=r"number 7 of those with weight\) is more than 1e\+20 .* remove it"):
         fit_or_select(X)
+
+
+@pytest.mark.filterwarnings("ignore::apolar.exceptions.FewRowsWarning")
+def test_of_few_rows_in_many_columns_not_all_are_far():
+    X = np.random.default_rng(0).standard_normal((4, 2000))
+    model = GaussianMixture(1, covariance_type="diag").fit(X)
+    np.testing.assert_allclose(model.means_[0], X.mean(axis=0), atol=1e-12)
