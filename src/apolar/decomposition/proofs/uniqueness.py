@@ -145,8 +145,7 @@ class PowerRanks:
                 best = modular.kruskal_rank(values, TUNING.kruskal_work)
             for part in range(1, degree // 2 + 1):
                 both = self.kruskal(part), self.kruskal(degree - part)
-                if min(both) > 0:
-                    best = max(best, min(n_points, sum(both) - 1))
+                best = max(best, min(n_points, sum(both) - 1))
             self._kruskal[degree] = best
         return self._kruskal[degree]
 
