@@ -1,6 +1,7 @@
 """The steps of EM by the compiled kernels are those of NumPy, which other tests check."""
 
 import itertools
+import tracemalloc
 import warnings
 from contextlib import suppress
 from dataclasses import replace
@@ -217,3 +218,17 @@ def test_many_columns():
         warnings.simplefilter("ignore", FewRowsWarning)
         model = GaussianMixture(2, covariance_type="VVI", init_params=labels).fit(X)
     np.testing.assert_array_equal(model.predict(X), labels)
+
+
+@pytest.mark.parametrize("name", ["diag", "spherical"])
+def test_families_without_matrices_need_no_matrix(name):
+    X = np.random.default_rng(0).standard_normal((8, 4000))
+    tracemalloc.start()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FewRowsWarning)
+            GaussianMixture(2, covariance_type=name, random_state=0).fit(X)
+        # A matrix would be 4,000 times as large as a row, of which there are some hundred.
+        assert tracemalloc.get_traced_memory()[1] < 1000 * X[0].nbytes
+    finally:
+        tracemalloc.stop()
