@@ -157,6 +157,16 @@ def test_a_component_of_one_row(name, prior):
     assert_same(*([complete_objective(family, stats, each, prior)] for each in found))
 
 
+@pytest.mark.parametrize("name", PARTLY_SHARED)
+def test_an_empty_component_does_not_change_the_others(name):
+    family, _, stats = example(name, 3)
+    empty = stats.array * np.array([1.0, 1.0, 1e-200])[:, None]
+    (found,) = assert_both(lambda: [family.m_step(SufficientStats(empty, 3), None).covariances])
+    others = family.m_step(SufficientStats(empty[:, :2], 3), None).covariances
+    # It counts as 1e-10 of all rows.
+    np.testing.assert_allclose(found[:, :2], others, atol=1e-8 * np.abs(others).max())
+
+
 @pytest.mark.parametrize("is_compiled", [True, False])
 @pytest.mark.parametrize("name", PARTLY_SHARED)
 def test_fewer_rows_than_components_and_columns(name, is_compiled):
