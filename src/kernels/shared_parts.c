@@ -178,7 +178,7 @@ static int of_own_axes(const Sharing *sharing, double *scatter, const double *di
     for (isize k = 0; k < r; k++) {
       volumes[k] = 1.0;
       total += divisors[k];
-      for (isize j = 0; j < m; j++) shape[j] += values[k * m + j] < 0.0 ? 0.0 : values[k * m + j];
+      for (isize j = 0; j < m; j++) shape[j] += values[k * m + j];
     }
     raise_above_zero(shape, m);
     for (isize j = 0; j < m; j++) shape[j] /= total;
