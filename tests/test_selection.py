@@ -458,3 +458,12 @@ def test_lines_are_printed_if_asked_for(example, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
     assert lines[0].startswith("1 spherical component: log-likelihood")
+
+
+def test_by_rows_left_out_the_scale_of_the_weights_does_not_matter(example):
+    few, weights = example[:200], np.linspace(0.5, 1.0, 200)
+    by_scale = [
+        select(few, [1, 3], "spherical", "loo", sample_weight=scale * weights, random_state=0)
+        for scale in (1.0, 1e307)
+    ]
+    assert by_scale[0].best_row.key == by_scale[1].best_row.key

@@ -44,8 +44,8 @@ isize working_memory(const Sharing *sharing);
 int maximise(const Sharing *sharing, double *scatter, double *divisors, Near *near, double *covariances,
              double *work);
 
-/* What becomes of variances below the floor: they are raised to it, or left to the caller, for matrices. */
-enum { BELOW_FLOOR, ABOVE_FLOOR, RAISED_TO_FLOOR };
+/* Whether variances were below the floor; or a matrix was not positive definite, and there is no result. */
+enum { NOT_POSITIVE, ABOVE_FLOOR, RAISED_TO_FLOOR };
 
 /* Write the means and covariances of the M-step. */
 int m_step_of(const Sharing *sharing, const double *stats, const PriorSums *prior, Near *near, double *means,

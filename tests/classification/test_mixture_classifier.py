@@ -260,3 +260,16 @@ def test_minus_one_and_one_are_classes():
     for unknown in (np.nan, -1):
         with pytest.raises(ValueError, match="the classes of some rows are needed"):
             MixtureClassifier().fit(X, np.full(len(X), unknown))
+
+
+def test_values_whose_squares_overflow_are_refused_also_in_rows_of_unknown_class():
+    X, y = np.random.default_rng(0).standard_normal((40, 2)), np.arange(40) % 3 - 1
+    model = MixtureClassifier(random_state=0).fit(X, y)
+    X[y == -1] *= 1e150
+    with pytest.raises(ValueError, match="squares overflow"):
+        MixtureClassifier(random_state=0).fit(X, y, sample_weight=np.full(40, 1e10))
+    # The sum of such values is not a number.
+    X[:4] = [[1.7e308, 0], [1.7e308, 0], [-1.7e308, 0], [-1.7e308, 0]]
+    with pytest.raises(ValueError, match="squares overflow"):
+        MixtureClassifier(random_state=0).fit(X, y)
+    assert np.all(np.isin(model.predict(X[4:]), model.classes_))

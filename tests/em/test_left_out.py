@@ -114,6 +114,10 @@ def test_beside_noise_weights_are_relative_to_those_of_all_components():
     other = replace(fit.parameters, weights=0.5 * fit.parameters.weights)
     values = [data.family.log_prior(each[None], fit.prior)[0] for each in (fit.parameters, other)]
     assert values[0] == pytest.approx(values[1], rel=1e-12)
+    # All components together may hold less than a row.
+    few = replace(fit.parameters, weights=np.array([8e-4, 1e-4, 1e-4]))
+    without, _ = left_out(data, few[None], prior.added_rows(data.family, few))
+    assert np.all(np.isfinite(without))
 
 
 def test_a_component_of_two_rows_and_a_far_row_are_punished():

@@ -89,6 +89,14 @@ def test_a_few_labels_show_clusters_that_are_apart_in_one_of_many_columns():
     assert apolar.scores.error_rate(labels, gm.predict(X)) < 0.02
 
 
+def test_equal_rows_may_be_of_different_components():
+    # Starts of a search have no more components than rows that differ.
+    X, y = np.tile([1.0, 2.0, 3.0], (20, 1)), np.arange(20) % 3 - 1
+    gm = apolar.GaussianMixture(2, random_state=0).fit(X, y)
+    assert np.isfinite(gm.lower_bound_)
+    np.testing.assert_allclose(gm.means_, X[:2])
+
+
 def test_rows_keep_their_component_in_fit_predict(rng):
     X, labels = two_clusters(rng)
     y = some_labels(labels, 4)

@@ -1,5 +1,7 @@
 """`StudentMixture`: the law of its components, its optimum, and what it shares with `GaussianMixture`."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -209,3 +211,18 @@ def test_standard_errors_are_those_of_repeated_tables():
     errors = np.mean([[*each.means[0], each.dof[0] / model.dof_[0]] for model, each in some], axis=0)
     # A deviation of twenty is known to 16 per cent: two of these.
     np.testing.assert_allclose(errors, spread, rtol=0.35)
+
+
+def test_missing_values_next_to_nearly_singular_covariances():
+    # The precisions are singular up to rounding: how far a row is from the mean does not need their inverse.
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((6, 3))[rng.integers(6, size=40)]
+    X[rng.random(X.shape) < 0.1] = np.nan
+    model = StudentMixture(
+        3, covariance_type="EVE", dof=1.0, prior=None, init_params="moments", random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(X)
+    assert np.all(np.isfinite(model.score_samples(X)))
+    assert np.all(np.isfinite(model.impute(X)))

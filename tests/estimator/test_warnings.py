@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from apolar.exceptions import (
     FewRowsWarning,
     LongTailsWarning,
 )
+from apolar.selection import select
 from mixtures import pairs
 
 
@@ -212,9 +214,18 @@ def test_a_cluster_is_not_far_from_the_others():
     GaussianMixture(2, noise=True, random_state=0).fit(with_noise)
 
 
+@pytest.mark.parametrize("fit_or_select", [GaussianMixture(3).fit, partial(select, n_components=[1, 3])])
 @pytest.mark.parametrize("size", [1e25, 1e200, 1.7e308])
-def test_rows_too_far_for_sums_are_refused(size):
+@pytest.mark.filterwarnings("ignore::apolar.exceptions.FarRowsWarning")
+def test_rows_too_far_for_sums_are_refused(size, fit_or_select):
     X = balls()
     X[7, 1] = -size
     with pytest.raises(ValueError, match=r"number 7 of those with weight\) is more than 1e\+20 .* remove it"):
-        GaussianMixture(3, random_state=0).fit(X)
+        fit_or_select(X)
+
+
+@pytest.mark.filterwarnings("ignore::apolar.exceptions.FewRowsWarning")
+def test_of_few_rows_in_many_columns_not_all_are_far():
+    X = np.random.default_rng(0).standard_normal((4, 2000))
+    model = GaussianMixture(1, covariance_type="diag").fit(X)
+    np.testing.assert_allclose(model.means_[0], X.mean(axis=0), atol=1e-12)

@@ -2,6 +2,7 @@
 
 import tracemalloc
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -95,22 +96,23 @@ def test_the_number_of_factors_and_the_clusters_are_found(shape, n_factors):
     assert mixture.loo_ > diagonal.loo_
 
 
+@pytest.mark.parametrize("law", [apolar.GaussianMixture, partial(apolar.StudentMixture, dof=20.0)])
 @pytest.mark.parametrize("name", ["factor", "ppca_tied_noise"])
-def test_rows_left_out_are_about_as_likely_as_under_mixtures_fitted_without_them(name):
+def test_rows_left_out_are_about_as_likely_as_under_mixtures_fitted_without_them(name, law):
     rows, labels = low_rank_rows(60, 5, 2, 1)
     settings = {"covariance_type": name, "n_factors": 1, "random_state": 0, "tol": 1e-5}
-    mixture = apolar.GaussianMixture(2, init_params=labels, **settings).fit(rows)
+    mixture = law(2, init_params=labels, **settings).fit(rows)
     some = np.arange(0, 60, 7)
     refitted = []
     for row in some:
         others = np.arange(60) != row
         shares = mixture.predict_proba(rows[others])
-        left = apolar.GaussianMixture(2, init_params=shares, **settings).fit(rows[others])
+        left = law(2, init_params=shares, **settings).fit(rows[others])
         refitted.append(left.score_samples(rows[[row]])[0])
     seen, without = mixture.score_samples(rows)[some], mixture.loo_samples(rows)[some]
     # Of what is lost, the closed form leaves out how the responsibilities of other rows change.
     assert (seen - without).sum() == pytest.approx((seen - refitted).sum(), rel=0.25)
-    assert np.corrcoef(seen - without, seen - refitted)[0, 1] > 0.93
+    assert np.corrcoef(seen - without, seen - refitted)[0, 1] > 0.9
     assert mixture.loo_samples(rows).sum() == pytest.approx(mixture.loo_)
 
 

@@ -17,6 +17,8 @@ MAX_FALL = 1e-6
 # The rounding error of a scatter, relative to the sum of squares that it is a difference of. It is added, so
 # that a component far from the centre is no narrower than can be computed.
 SCATTER_ROUNDING = 4e-15
+# The rounding error of a matrix product, relative to its largest eigenvalue, with a margin.
+PRODUCT_ROUNDING = 1e-15
 # The least scatter of a component, relative to the largest, in logarithms and divisors; and the least volume.
 MIN_SCATTER = 1e-30
 MIN_VOLUME = 1e-10

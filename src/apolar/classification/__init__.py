@@ -201,7 +201,8 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
         self._varies = np.fmax.reduce(X, axis=0) > np.fmin.reduce(X, axis=0)
         if not np.any(self._varies):
             raise ValueError("All columns of X are constant: the classes cannot be told apart.")
-        moments = row_moments(open_rows(X, weights), allows_missing=True)
+        every = [np.concatenate(parts) for parts in zip((X, weights), others, strict=True)]
+        moments = row_moments(open_rows(*every), allows_missing=True)
         check_scale(moments, getattr(self, "feature_names_in_", None), 0.0)
         seed = int(random_generator(self.random_state).integers(2**31))
         others = others[0][:, self._varies], others[1]
@@ -233,7 +234,8 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
     def _decision_function(self, X: Any) -> Array:
         """Return the logarithms of class probability times density, shape (n_samples, n_classes)."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
+        with naming_text_columns(X):
+            X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         return log_joint(self.mixtures_, X[:, self._varies], self.class_prior_)
 
     def score_samples(self, X: Any) -> Array:

@@ -153,9 +153,13 @@ def read_dataframe(X: Any, positions: Sequence[int] | None = None) -> tuple[Arra
 
 @contextmanager
 def naming_text_columns(X: Any) -> Iterator[None]:
-    """Name the column of a dataframe that holds no numbers, where another library refuses the whole."""
+    """Name the column of a dataframe that holds no numbers, where another library refuses the whole.
+
+    That library adds up X to look for NaN: whether the sum overflows does not matter.
+    """
     try:
-        yield
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield
     except (TypeError, ValueError):
         if is_dataframe(X):
             read_dataframe(X)

@@ -136,8 +136,11 @@ def decompose_balanced(
     if waring.status is not Status.EXACT:
         return None
     vectors = scaled_by_power(terms.vectors.T, -exponents[:, None]).T
-    weights, points = canonical_terms(vectors, terms.signs, order)
-    residual = relative_residual(tensor, weights, points)
+    with np.errstate(over="ignore", invalid="ignore"):
+        weights, points = canonical_terms(vectors, terms.signs, order)
+        residual = relative_residual(tensor, weights, points)
+    if not np.isfinite(residual):
+        return None
     # In these units the terms may be so large that rounding leaves more than that of the tensor.
     status = Status.EXACT if residual <= TUNING.exact_residual else Status.DIVERGING
     return replace(waring, weights=weights, points=points, residual=residual, status=status)

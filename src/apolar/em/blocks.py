@@ -118,7 +118,7 @@ class Block(ABC):
         logits = self.logits(natural)
         if tails is None:
             return logits, None, None
-        return tails.terms(logits, *(self.peaks(natural) or ()))
+        return tails.terms(logits, *(self.peaks(natural, tails.peaks) or ()))
 
     def weighted_stats(self, weighted: Any, responsibilities: Any, natural: Array) -> Any:  # noqa: ARG002
         """Return the row statistics summed under responsibilities times factors.
@@ -143,11 +143,11 @@ class Block(ABC):
         """Return the part of each squared distance that is in the directions of factors, if there are any."""
         raise NotImplementedError
 
-    def peaks(self, natural: Array) -> Any:  # noqa: ARG002
+    def peaks(self, natural: Array, peaks: Array) -> Any:  # noqa: ARG002
         """Return the largest logit that each component gives a row with the same missing values.
 
-        The number of values of each row comes second. None where no value is missing: the largest is that at
-        the mean.
+        The number of values of each row comes second. None where no value is missing: the largest are those
+        given, at the means, shape (n,).
         """
         return None
 

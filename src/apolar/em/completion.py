@@ -129,7 +129,7 @@ class Completion:
             given = self.components.given(part.missing)
             logits, factors = part.logits(given.marginal), np.ones((1, 1))
             if self.dof is not None:
-                peaks = given.marginal.peaks(part.missing)
+                peaks = given.marginal.peaks
                 tails = Tails(self.dof, peaks[0], x.shape[1])
                 n_observed = part.by_row(np.sum(~part.missing, axis=1))
                 logits, factors, _ = tails.terms(logits, part.by_row(peaks).T, n_observed)

@@ -56,7 +56,7 @@ def elliptical_gains(problem: Problem, parameters: WhitenedParameters, *, has_ed
 
     def known(block: Block) -> tuple[Array, ...]:
         logits = np.array(to_numpy(block.logits(natural)))
-        largest, n_observed = block.peaks(natural) or (peaks[:, None], np.full(1, problem.n_features))
+        largest, n_observed = block.peaks(natural, peaks) or (peaks[:, None], np.full(1, problem.n_features))
         seen = logits if tails is None else tails.terms(logits, largest, n_observed).logits
         density = posteriors(np.array(seen)[None])[1][0]
         shape = n, block.n_rows

@@ -71,11 +71,12 @@ class LeftOut:
         """
         n_mixtures, n_components = self.mixtures.weights.shape
         natural = self.natural.reshape(-1, self.natural.shape[-1])
-        logits, known_peaks = block.logits(natural), block.peaks(natural)
+        peaks = self.family.peaks(self.mixtures, self.natural)
+        logits, known_peaks = block.logits(natural), block.peaks(natural, peaks.ravel())
         xp = namespace(logits)
         logits = xp.reshape(logits, (n_mixtures, -1, block.n_rows))
         if known_peaks is None:
-            peaks = self.family.peaks(self.mixtures, self.natural)[:, :n_components, None]
+            peaks = peaks[:, :n_components, None]
             n_observed = np.full(1, float(self.mixtures.n_features))
         else:
             peaks = np.reshape(known_peaks[0], (n_mixtures, -1, block.n_rows))[:, :n_components]

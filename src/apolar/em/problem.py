@@ -30,7 +30,14 @@ from apolar.em.missing import IncompleteBlock, incomplete_block
 from apolar.em.result import Fit
 from apolar.em.row_blocks import RowBlocks, is_compiled
 from apolar.em.row_samples import RowSamples
-from apolar.em.whitening import Whitening, check_scale, diagonal_covariance, scale_of, whitening_of
+from apolar.em.whitening import (
+    Whitening,
+    check_scale,
+    diagonal_covariance,
+    refuse_rows_out_of_reach,
+    scale_of,
+    whitening_of,
+)
 from apolar.mixture.factors import FactorFamily
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import NoiseBox, SufficientStats, WhitenedParameters, append_noise
@@ -104,6 +111,7 @@ class Problem(RowSamples):
             whitening = whitening_of(scale, family)
             if scale.counts is not None:
                 rows, available_covariance = rows.on_host(), scale.covariance
+            refuse_rows_out_of_reach(rows, whitening, self.far_rows)
         else:
             self.n_rows, self.weight = rows.count()
         self.rows, self.family, self.whitening = rows, family, whitening

@@ -349,9 +349,7 @@ def _merge_steps(
 
 def _overlaps(shares: Array, counts: Array) -> Array:
     """Return the overlap of each pair of clusters: see `Combination`."""
-    labels, n = shares.argmax(axis=0), len(shares)
-    is_noise = 1 - shares.sum(axis=0) > shares.max(axis=0)
-    assigned = (labels == np.arange(n)[:, None]) & ~is_noise
+    assigned = cluster_labels(shares.T) == np.arange(len(shares))[:, None]
     mistaken = shares @ assigned.T / np.maximum(counts, MIN_WEIGHT)[:, None]
     np.fill_diagonal(mistaken, 0.0)
     return np.asarray(mistaken + mistaken.T)

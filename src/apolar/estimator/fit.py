@@ -20,7 +20,6 @@ from apolar.data import Rows
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus, SearchCost, in_canonical_order
-from apolar.em.whitening import refuse_rows_out_of_reach
 from apolar.estimator.fit_warnings import warn_of_rows, warnings_of
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import (
@@ -206,7 +205,6 @@ def problem_of(
     check_columns(estimator, rows.n_features)
     threads, n_components = n_threads_of(estimator), estimator.n_components
     problem = Problem(rows, family, threads=threads, measurement=estimator.reg_covar or 0.0)
-    refuse_rows_out_of_reach(problem.rows, problem.whitening, problem.far_rows)
     if noise:
         problem = with_noise_component(problem, noise, box)
     check_enough_rows(problem, n_components)

@@ -190,8 +190,7 @@ def open_input(
         return rows
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.float64), np.nan)
-    # scikit-learn adds up X to look for NaN
-    with naming_text_columns(X), np.errstate(over="ignore", invalid="ignore"):
+    with naming_text_columns(X):
         X = validate_data(
             estimator,
             X,

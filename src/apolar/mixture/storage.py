@@ -11,7 +11,7 @@ from scipy.special import gammaln
 
 from apolar._core import compiled
 from apolar._core.arrays import Array, IndexArray, frozen
-from apolar._core.constants import MIN_WEIGHT, SCATTER_ROUNDING
+from apolar._core.constants import MIN_WEIGHT, PRODUCT_ROUNDING, SCATTER_ROUNDING
 from apolar._core.namespaces import namespace, write, write_pairs
 from apolar.mixture.parameters import SufficientStats
 
@@ -21,8 +21,6 @@ LOG_2PI = float(np.log(2 * np.pi))
 # The floors of the variances in whitened coordinates, for fits without a prior. For matrices, rounding in the
 # transformation to the units of the data and back is relative to the largest eigenvalue.
 MIN_VARIANCES = (1e-12, 1e-12, 1e-8)
-# The rounding error of a matrix product, relative to its largest eigenvalue, with a margin.
-PRODUCT_ROUNDING = 1e-15
 
 
 @functools.lru_cache(maxsize=256)

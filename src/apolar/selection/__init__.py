@@ -196,7 +196,8 @@ def _simplest_near(
 
     That is within one standard error of the sum of the differences of the rows.
     """
-    weights = 1.0 if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    # Their scale does not matter, but products with large ones would overflow.
+    weights = 1.0 if sample_weight is None else np.divide(sample_weight, np.max(sample_weight), dtype=float)
 
     def densities(row: Row) -> Array:
         return np.asarray(models[row.key].loo_samples(X, sample_weight)) * weights

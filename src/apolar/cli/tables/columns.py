@@ -156,8 +156,10 @@ class NumberParser:
         missing_numbers = pl.Series([*self.missing], dtype=pl.String).cast(pl.Float64, strict=False)
         values[np.isin(values, missing_numbers.drop_nulls())] = np.nan
         is_wrong = np.zeros(values.shape, dtype=bool)
-        for i, n_others in enumerate(numbers.null_count().row(0)):
-            if n_others and cells.dtypes[i] == pl.String:
+        # Of all columns at once: each call takes as long as there are columns.
+        counts = zip(numbers.null_count().row(0), cells.dtypes, strict=True)
+        for i, (n_others, kind) in enumerate(counts):
+            if n_others and kind == pl.String:
                 is_other = numbers.to_series(i).is_null()
                 others = cells.to_series(i).filter(is_other).fill_null("").str.strip_chars()
                 stripped = self._cast(others.to_frame()).to_series()
