@@ -261,7 +261,7 @@ static void add_component(const Form *form, const double *stats, const PriorSums
 static int raise_to_floor(double *covariance, double least, double *work, isize m) {
   double *copy = work, *vectors = copy + m * m, *values = vectors + m * m;
   memcpy(copy, covariance, (size_t)(m * m) * sizeof(double));
-  if (!eigen(copy, values, vectors, values + m, m)) return 0;
+  if (!eigen(copy, values, vectors, m)) return 0;
   double rounding = PRODUCT_ROUNDING * (double)m * values[m - 1];
   least = rounding > least ? rounding : least;
   for (isize j = 0; j < m; j++) values[j] = values[j] < least ? least : values[j];
