@@ -405,7 +405,6 @@ class Checkpoint:
 
     It writes after the first pass, then after each `checkpoint_every`-th if the mixture is better than the
     one in the file, and at the end. If a write fails, it warns once, and tries again when the next is due.
-    Without a file it does nothing.
 
     Parameters
     ----------
@@ -435,7 +434,7 @@ class Checkpoint:
         best = self.best = fit if is_best or self.ended is None else self.ended
         is_due = self.n_passes % self.estimator.checkpoint_every == 0
         self.n_passes += 1
-        if self.estimator.checkpoint is None or best.parameters is self.written or not is_due:
+        if best.parameters is self.written or not is_due:
             return False
         message = (
             f"Checkpoint after pass {self.n_passes}: EM has not converged. To continue, fit the same "
@@ -446,10 +445,8 @@ class Checkpoint:
         return False
 
     def write(self, state: FittedState) -> bool:
-        """Write a mixture, if there is a file to write to; return whether that worked."""
+        """Write a mixture; return whether that worked."""
         path, init_params = self.estimator.checkpoint, self.estimator.init_params
-        if path is None:
-            return False
         try:
             init_params = init_params if isinstance(init_params, str) else "auto"
             save_model(self.estimator, path, state, init_params=init_params)
@@ -487,8 +484,8 @@ def stored_state(estimator: Any, kind: Family, n_features: int) -> FittedState |
     Parameters
     ----------
     estimator : GaussianMixture
-        If its `warm_start` is a path, that is the file. If it is true, the file is its checkpoint, provided
-        that this exists and the estimator has not been fitted.
+        With `warm_start`. If that is a path, it is the file. If it is true, the file is the checkpoint,
+        provided that this exists and the estimator has not been fitted.
     kind : Family
     n_features : int
 
@@ -505,11 +502,10 @@ def stored_state(estimator: Any, kind: Family, n_features: int) -> FittedState |
     """
     is_given = is_path(estimator.warm_start)
     path = estimator.warm_start if is_given else estimator.checkpoint
-    if not is_given and (not estimator.warm_start or path is None or hasattr(estimator, "weights_")):
+    has_file = path is not None and os.path.exists(path)
+    if not is_given and (not (estimator.warm_start and has_file) or hasattr(estimator, "weights_")):
         return None
-    if not os.path.exists(path):
-        if not is_given:
-            return None
+    if not has_file:
         raise FileNotFoundError(
             f"There is no file {path!s} to start from. Give warm_start the path of a saved mixture; "
             "warm_start=True continues from the checkpoint if there is one."

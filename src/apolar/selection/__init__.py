@@ -19,6 +19,7 @@ from apolar.em.result import FitStatus, in_canonical_order, is_below
 from apolar.em.whitening import column_units, find_far_rows, is_host_array
 from apolar.estimator import GaussianMixture, StudentMixture
 from apolar.estimator.fit import check_memory
+from apolar.estimator.fit_warnings import few_rows_seen, warn_of_rows
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import (
     allows_rounding,
@@ -29,7 +30,6 @@ from apolar.estimator.inputs import (
     open_input,
     weighted_rows,
 )
-from apolar.estimator.summary import few_rows_seen, warn_of_constant_columns, warn_of_far_rows
 from apolar.mixture.families import FAMILIES, UNIVARIATE, Family, family
 from apolar.moments.covariance import RowMoments, is_constant, row_moments
 from apolar.scores import CHOICES, CRITERIA, criterion_title
@@ -142,10 +142,8 @@ def select(
     has_weight, columns = weighted_rows(sample_weight), None
     if is_host_array(rows):
         columns = row_moments(rows, allows_missing=True)
-        names, used = getattr(model, "feature_names_in_", None), "They are left out of the comparison."
-        warn_of_constant_columns(columns.mean, columns.variances, names, used)
-        if not model.noise:
-            warn_of_far_rows(find_far_rows(rows, columns), has_weight)
+        used = "They are left out of the comparison."
+        warn_of_rows(model, columns, find_far_rows(rows, columns), has_weight, used)
     constants = None if columns is None else ConstantColumns.of(columns)
     if criterion not in UNDER_PRIOR and "prior" not in parameters:
         model.set_params(prior=None)
