@@ -32,7 +32,7 @@ from apolar.data import open_rows
 from apolar.data.chunks import as_counts
 from apolar.data.sources import naming_text_columns
 from apolar.em.whitening import check_scale
-from apolar.estimator.known_inputs import unknown_rows
+from apolar.estimator.inputs import unknown_rows
 from apolar.mixture.prior import Prior
 from apolar.moments.covariance import row_moments
 from apolar.scores import CRITERIA

@@ -23,8 +23,14 @@ from apolar.em.result import Fit, FitStatus, SearchCost, in_canonical_order
 from apolar.em.whitening import refuse_rows_out_of_reach
 from apolar.estimator.fit_warnings import warn_of_rows, warnings_of
 from apolar.estimator.fitted import FittedState
-from apolar.estimator.inputs import allows_rounding, check_columns, float_type, is_path, n_threads_of
-from apolar.estimator.known_inputs import known_of
+from apolar.estimator.inputs import (
+    allows_rounding,
+    check_columns,
+    float_type,
+    is_path,
+    known_of,
+    n_threads_of,
+)
 from apolar.estimator.model_files import Checkpoint, stored_state
 from apolar.exceptions import ApolarWarning, DisagreementWarning, SkippedStartWarning, warn_user
 from apolar.mixture.families import Family

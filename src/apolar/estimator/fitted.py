@@ -200,36 +200,17 @@ class FittedState:
         vars(estimator).update(attributes, _state=self)
 
     def attributes(self) -> dict[str, Any]:
-        """Return the fitted attributes by name."""
-        noise, n_features = self.parameters.noise, self.parameters.n_features
-        others = {f"{one.name}_": getattr(self, one.name) for one in fields(self)[3:]}
-        of_mixture = self._mixture_attributes()
-        if self.family.has_factors:
-            of_noise, loadings = split(of_mixture["covariances_"])
-            known = loadings.shape[-1], loadings, of_noise
-            of_mixture.update(zip(_OF_FACTORS, known, strict=True))
-        return {
-            **of_mixture,
-            "noise_weight_": 0.0 if noise is None else float(noise_weights(self.parameters.weights)),
-            "noise_box_": noise,
-            "rounding_variances_": np.zeros(n_features),
-            "shrinkage_": Strengths(),
-            **{name: value for name, value in others.items() if value is not None},
-            "n_features_in_": n_features,
-        }
+        """Return the fitted attributes by name.
 
-    def _mixture_attributes(self) -> dict[str, Any]:
-        """Return the attributes of the mixture itself.
-
-        If a value leaves the range of single precision, all are in double precision.
+        If a value of the mixture leaves the range of single precision, all are in double precision.
         """
-        kind, parameters = self.family, self.parameters
+        kind, parameters, noise = self.family, self.parameters, self.parameters.noise
         if not parameters.is_finite:
             raise ValueError(
                 "EM ended in parameters that are not finite: components vary by less than rounding errors. "
                 "Ask for fewer components, or use the default prior."
             )
-        double = {
+        shown = {
             "weights_": parameters.weights,
             "means_": parameters.means,
             "covariances_": parameters.covariances,
@@ -237,19 +218,32 @@ class FittedState:
         }
         if not kind.has_factors:
             with _singular_in_words():
-                double["precisions_cholesky_"] = kind.whiteners(parameters.covariances)
+                shown["precisions_cholesky_"] = kind.whiteners(parameters.covariances)
         if parameters.dof is not None:
-            double["dof_"] = parameters.dof
+            shown["dof_"] = parameters.dof
         if np.dtype(self.dtype) == np.float32:
             with np.errstate(over="ignore", under="ignore"):
-                single = {name: np.asarray(value).astype(np.float32)[()] for name, value in double.items()}
-            spreads = [kind.diagonals(np.asarray(one)) for name, one in single.items() if "_cov" in name]
+                single = {name: np.asarray(value).astype(np.float32) for name, value in shown.items()}
             in_range = all(np.all(np.isfinite(value)) for value in single.values())
-            if in_range and all(np.all(value > 0) for value in spreads):
-                return single
+            if in_range and np.all(kind.diagonals(single["covariances_"]) > 0):
+                shown = single
         # Copies: an attribute may be changed in place. The single variance of "tied_spherical" is a NumPy
         # scalar, not an array of no dimensions.
-        return {name: np.array(value)[()] for name, value in double.items()}
+        of_mixture: dict[str, Any] = {name: np.array(value)[()] for name, value in shown.items()}
+        if kind.has_factors:
+            of_noise, loadings = split(of_mixture["covariances_"])
+            known = loadings.shape[-1], loadings, of_noise
+            of_mixture.update(zip(_OF_FACTORS, known, strict=True))
+        others = {f"{one.name}_": getattr(self, one.name) for one in fields(self)[3:]}
+        return {
+            **of_mixture,
+            "noise_weight_": 0.0 if noise is None else float(noise_weights(parameters.weights)),
+            "noise_box_": noise,
+            "rounding_variances_": np.zeros(parameters.n_features),
+            "shrinkage_": Strengths(),
+            **{name: value for name, value in others.items() if value is not None},
+            "n_features_in_": parameters.n_features,
+        }
 
     # --- rows -----------------------------------------------------------------------------------
 

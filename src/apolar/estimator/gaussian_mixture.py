@@ -27,11 +27,11 @@ from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import (
     check_parameters,
     float_type,
+    labels_of,
     open_input,
     weighted_rows,
     with_column_names,
 )
-from apolar.estimator.known_inputs import labels_of
 from apolar.estimator.model_files import (
     check_writable,
     load_model,
@@ -39,8 +39,14 @@ from apolar.estimator.model_files import (
     model_to_json,
     save_model,
 )
-from apolar.estimator.resampling import Stability, stability_of
-from apolar.estimator.standard_errors import Bootstrap, StandardErrors, bootstrap, standard_errors
+from apolar.estimator.standard_errors import (
+    Bootstrap,
+    Stability,
+    StandardErrors,
+    bootstrap,
+    stability_of,
+    standard_errors,
+)
 from apolar.estimator.stream import update_from_batch
 from apolar.estimator.summary import Summary, summary_of
 from apolar.mixture.directions import Directions

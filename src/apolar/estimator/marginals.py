@@ -130,12 +130,12 @@ class OutlierRule:
         check_fraction(level, "level")
         state = FittedState.of(estimator)
         kind, parameters = state.family, state.parameters
-        shape = parameters.means.shape
+        shape, covariances = parameters.means.shape, parameters.covariances
         if kind.is_axis_aligned:
-            variances = kind.diagonals(kind.per_component(parameters.covariances))
+            variances = kind.diagonals(kind.per_component(covariances))
             covariances = np.broadcast_to(variances.reshape(len(variances), -1), shape)
         else:
-            covariances = kind.matrices(parameters.covariances, *shape)
+            covariances = kind.matrices(covariances, *shape)
         n_rows = max(float(estimator.n_samples_seen_), 1.0)
         is_cluster = np.round(n_rows * parameters.weights) > 1
         is_cluster |= ~is_cluster.any()

@@ -232,10 +232,8 @@ def _to_arrays(state: FittedState, parameters: dict[str, Any], names: Any) -> di
         if value is not None:
             arrays[f"{name}_"] = np.asarray(value, dtype=kind)
     if state.clusters is not None:
-        cluster_of = np.zeros(mixture.n_components)
-        for k, group in enumerate(state.clusters):
-            cluster_of[list(group)] = k
-        arrays["clusters_"] = cluster_of
+        cluster_of = {k: i for i, group in enumerate(state.clusters) for k in group}
+        arrays["clusters_"] = np.array([float(cluster_of[k]) for k in range(mixture.n_components)])
     for name in state.stored_shapes(state.family, *mixture.means.shape):
         arrays[f"{name}_"] = np.asarray(getattr(state, name), dtype=np.float64)
     if names is not None:
@@ -275,35 +273,33 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
     kind = family(parameters["covariance_type"], parameters.get("dof"), parameters.get("n_factors"))
     kind = kind.of_stored(np.shape(arrays["covariances_"]))
     mixture = _read_mixture(arrays, kind, r, m)
-    known["start_notes"] = stored_strings(arrays, "start_notes_")
-    known["lower_bounds"] = stored_numbers(arrays, "lower_bounds_", (arrays["lower_bounds_"].size,)).tolist()
-    if "rounding_variances_" in arrays:
-        known["rounding_variances"] = stored_numbers(arrays, "rounding_variances_", (m,))
-    if "shrinkage_" in arrays:
-        # Files of earlier versions hold one number, or three.
-        is_one, has_three = np.ndim(arrays["shrinkage_"]) == 0, np.size(arrays["shrinkage_"]) == 3
-        shape = (3,) if has_three else (len(Strengths()),)
-        stored = stored_numbers(arrays, "shrinkage_", () if is_one else shape)
-        strengths = Strengths(*stored.ravel().tolist())
-        if strengths.diagonal > 1:
-            raise ValueError("The second number of shrinkage_ is a fraction, of at most 1.")
-        known["shrinkage"] = None if is_one and not strengths.common else strengths
     state_type = cls._state_type  # type: ignore[attr-defined]
+    shapes = {"rounding_variances": (m,), "search": (4,), "clusters": (r,)}
+    shapes |= {"lower_bounds": (arrays["lower_bounds_"].size,)}
+    known |= {
+        name: stored_numbers(arrays, f"{name}_", shape)
+        for name, shape in shapes.items()
+        if f"{name}_" in arrays
+    }
     for name, shape in state_type.stored_shapes(kind, r, m).items():
         known[name] = _read_posterior(arrays, name, shape)
-    if "search_" in arrays:
-        passes, budget, n_rows, seconds = stored_numbers(arrays, "search_", (4,)).tolist()
+    known |= {
+        "start_notes": stored_strings(arrays, "start_notes_"),
+        "lower_bounds": known["lower_bounds"].tolist(),
+        "shrinkage": _read_strengths(arrays),
+    }
+    if "search" in known:
+        passes, budget, n_rows, seconds = known["search"].tolist()
         known["search"] = SearchCost(passes, budget, int(n_rows), seconds)
-    if "clusters_" in arrays:
-        cluster_of = stored_numbers(arrays, "clusters_", (r,))
-        found = np.unique(cluster_of)
+    if "clusters" in known:
+        found, cluster_of = np.unique(known["clusters"], return_inverse=True)
         if not np.array_equal(found, np.arange(len(found))):
             raise ValueError("clusters_ must number the clusters 0, 1, 2, ...")
         known["clusters"] = tuple(tuple(np.flatnonzero(cluster_of == k).tolist()) for k in found)
     for name in ("rounding_variances", "shrinkage", "search", "n_iter"):
         if known.get(name) is not None and np.any(np.asarray(known[name]) < 0):
             raise ValueError(f"{name}_ must not be negative.")
-    precision = stored_value(arrays, "precision", str) if "precision" in arrays else "float64"
+    precision = stored_value({"precision": np.array("float64"), **arrays}, "precision", str)
     one_of(precision, "precision", ("float32", "float64"))
     model = cls(**parameters)
     if _NAMES in arrays:
@@ -313,6 +309,18 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
         vars(model)[_NAMES] = np.array(names, dtype=object)
     state_type(kind, mixture, precision, **known).set_on(model)
     return model
+
+
+def _read_strengths(arrays: dict[str, Array]) -> Strengths | None:
+    """Return the strengths of the default prior, of which files of earlier versions hold one, or three."""
+    if "shrinkage_" not in arrays:
+        return None
+    shape = np.shape(arrays["shrinkage_"])
+    stored = stored_numbers(arrays, "shrinkage_", shape if shape in ((), (3,)) else (len(Strengths()),))
+    strengths = Strengths(*stored.ravel().tolist())
+    if strengths.diagonal > 1:
+        raise ValueError("The second number of shrinkage_ is a fraction, of at most 1.")
+    return strengths if shape or strengths.common else None
 
 
 def _read_posterior(arrays: dict[str, Array], name: str, shape: tuple[int, ...]) -> Any:

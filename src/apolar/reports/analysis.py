@@ -20,8 +20,7 @@ from apolar.estimator import GaussianMixture, StudentMixture
 from apolar.estimator.cluster_merging import Group
 from apolar.estimator.fit import reports_passes
 from apolar.estimator.fitted import NOISE_LABEL, FittedState
-from apolar.estimator.resampling import Stability
-from apolar.estimator.standard_errors import StandardErrors
+from apolar.estimator.standard_errors import Stability, StandardErrors
 from apolar.exceptions import ColumnError, ColumnWarning, ComponentError, FarRowsWarning
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters

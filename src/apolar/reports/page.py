@@ -20,7 +20,7 @@ from apolar._core.display import count_noun, figures, with_error
 from apolar._core.files import atomic_file
 from apolar.estimator import GaussianMixture
 from apolar.estimator.fitted import NOISE_LABEL
-from apolar.estimator.resampling import Stability
+from apolar.estimator.standard_errors import Stability
 from apolar.plots.chart import need_library
 from apolar.plots.clusters import label_column
 from apolar.plots.views import TableView, column_names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,12 +12,15 @@ from joblib import effective_n_jobs
 
 from apolar._core.arrays import Array
 from apolar._core.checks import CovarianceType, Criterion, check_integer, one_of, random_generator
+from apolar._core.constants import MIN_WEIGHT
+from apolar._core.namespaces import to_numpy
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
 from apolar.data import ArrayRows, Rows
 from apolar.em.result import FitStatus, in_canonical_order, is_below
 from apolar.em.whitening import column_units, find_far_rows, is_host_array
 from apolar.estimator import GaussianMixture, StudentMixture
+from apolar.estimator.cluster_merging import Combination
 from apolar.estimator.fit import check_memory
 from apolar.estimator.fit_warnings import few_rows_seen, warn_of_rows
 from apolar.estimator.fitted import FittedState
@@ -32,13 +35,11 @@ from apolar.estimator.inputs import (
 )
 from apolar.mixture.families import FAMILIES, UNIVARIATE, Family, family
 from apolar.moments.covariance import RowMoments, is_constant, row_moments
-from apolar.scores import CHOICES, CRITERIA, criterion_title
-from apolar.selection.agreement import agreed_clusters
+from apolar.scores import CHOICES, CRITERIA, adjusted_rand_index, criterion_title
 from apolar.selection.grid import UNDER_PRIOR, Callback, Candidate, CandidateGrid, Optimum, Task
 from apolar.selection.selection_table import Row, Selection, ranked_rows, reason
 
 __all__ = ["Row", "Selection", "select"]
-
 # Parameters of the estimator that belong to one mixture, and make no sense for many fits.
 REFUSED = (
     "warm_start", "weights_init", "means_init", "precisions_init", "checkpoint", "checkpoint_every",
@@ -131,7 +132,7 @@ def select(
     numbers = component_numbers(n_components)
     kinds = () if covariance_type is None else _checked_kinds(covariance_type)
     laws = _checked_laws(distribution, parameters)
-    parameters = {name: value for name, value in parameters.items() if name != "dof"}
+    parameters.pop("dof", None)
     model = _checked_model(parameters, random_state)
     # Bad rows are refused here, with the messages of the estimator, before any candidate is fitted.
     rows = open_input(model, X, sample_weight, reset=True, is_reread=True)
@@ -192,9 +193,8 @@ def select(
     ranked = ranked_rows(table, criterion)
     chosen = _simplest_near(ranked, models, X, sample_weight) if criterion == "loo" else ranked[0]
     best, clusters, agreement = models[chosen.key], None, None
-    note = ""
-    if task.prior is not None and criterion not in UNDER_PRIOR:
-        note = "Candidates were fitted under a prior, not by maximum likelihood."
+    is_maximal = task.prior is None or criterion in UNDER_PRIOR
+    note = "" if is_maximal else "Candidates were fitted under a prior, not by maximum likelihood."
     if are_combined:
         clusters, agreement = agreed_clusters(table, models, X)
         best = clusters.mixture
@@ -249,10 +249,8 @@ def _fitted_row(
     state = FittedState.of_fit(in_canonical_order(fit, problem.family, problem.whitening), problem, dtype)
     likelihood = state.likelihood(task.rows, task.n_threads)
     state = state.with_likelihood(task.rows, task.prior, task.n_threads)
-    known = {"log_evidence": state.evidence, "log_left_out": state.loo}
-    summary = replace(
-        likelihood, n_parameters=row.n_parameters, **{k: v for k, v in known.items() if v is not None}
-    )
+    evidence, loo = (np.nan if value is None else value for value in (state.evidence, state.loo))
+    summary = replace(likelihood, n_parameters=row.n_parameters, log_evidence=evidence, log_left_out=loo)
     # By the names of fields of Row.
     criteria: dict[str, Any] = {**summary.criteria}
     few = None if problem.is_wide else few_rows_seen(problem, fit)
@@ -262,7 +260,7 @@ def _fitted_row(
         log_likelihood=likelihood.log_likelihood,
         converged=fit.status is FitStatus.CONVERGED,
         start=fit.start,
-        warnings=(*((few,) if few else ()), *((fit.status.value,) if is_stopped else ())),
+        warnings=tuple(filter(None, (few, fit.status.value if is_stopped else None))),
         n_samples=problem.weight,
         **criteria,
     )
@@ -335,33 +333,32 @@ class ConstantColumns:
 
 def component_numbers(n_components: Any) -> tuple[int, ...]:
     """Return the numbers of components to compare, each once."""
-    single = isinstance(n_components, str | bytes) or not isinstance(n_components, Iterable)
-    given = [n_components] if single else list(n_components)
-    numbers = dict.fromkeys(check_integer(number, "n_components", least=1) for number in given)
-    if not numbers:
-        raise ValueError("n_components is empty: give a number, or several, as in range(1, 10).")
-    return tuple(numbers)
+    given = _several(n_components, "n_components", "a number, or several, as in range(1, 10)")
+    return tuple(dict.fromkeys(check_integer(number, "n_components", least=1) for number in given))
+
+
+def _several(value: Any, name: str, what: str) -> list[Any]:
+    """Return the values of an argument that takes one or several, but not none."""
+    is_single = isinstance(value, str | bytes) or not isinstance(value, Iterable)
+    given = [value] if is_single else list(value)
+    if not given:
+        raise ValueError(f"{name} is empty: give {what}.")
+    return given
 
 
 def _checked_kinds(covariance_type: Any) -> tuple[str, ...]:
-    single = isinstance(covariance_type, str) or not isinstance(covariance_type, Iterable)
-    given = [covariance_type] if single else list(covariance_type)
-    # Each family once, under the name that was given first: "full" and "VVV" are the same.
     kinds: dict[str, str] = {}
-    for kind in given:
+    # Each family once, under the name that was given first: "full" and "VVV" are the same.
+    for kind in _several(covariance_type, "covariance_type", "a family, or several, as in ('diag', 'full')"):
         kinds.setdefault(family(kind).name, kind)
-    if not kinds:
-        raise ValueError("covariance_type is empty: give a family, or several, as in ('diag', 'full').")
     return tuple(kinds.values())
 
 
 def _checked_laws(distribution: Any, parameters: dict[str, Any]) -> list[Any]:
     """Return the degrees of freedom of the components that are compared; None for Gaussian ones."""
-    names = [distribution] if isinstance(distribution, str) else list(distribution)
+    names = _several(distribution, "distribution", "'gaussian', 't', or both")
     for name in names:
         one_of(name, "distribution", ("gaussian", "t"))
-    if not names:
-        raise ValueError("distribution is empty: give 'gaussian', 't', or both.")
     if "dof" in parameters and "t" not in names:
         raise ValueError("dof is for components with long tails: give distribution='t' too.")
     dof = parameters.get("dof", "own")
@@ -387,3 +384,43 @@ def _checked_model(parameters: dict[str, Any], random_state: Any) -> GaussianMix
     model = GaussianMixture(random_state=random_state, **parameters)
     check_parameters(model)
     return model
+
+
+# --- agreed clusters -------------------------------------------------------------------------------
+
+
+def agreed_clusters(
+    table: Sequence[Row], models: Mapping[tuple[Any, ...], Any], X: Any
+) -> tuple[Combination, float]:
+    """Return the clusters of the family with which those of the other families agree best.
+
+    The clusters of a family are the components of its mixture with the lowest BIC, combined where they
+    overlap. Two families agree by the adjusted Rand index of their clusters, and the more a family describes,
+    the more it counts: by the third power of how far its BIC is below that of one component, as a part of how
+    far the lowest is.
+
+    Returns
+    -------
+    clusters : Combination
+    agreement : float
+        The weighted mean of the index with the others; NaN where there is nothing to compare.
+    """
+    first: dict[str, Row] = {}
+    for row in ranked_rows(table, "bic"):
+        first.setdefault(row.form, row)
+    rows = list(first.values())
+    bics = np.array([row.bic for row in rows])
+    of_one = [row.bic for row in table if row.is_fitted and row.n_components == 1]
+    gains = np.maximum(min(of_one, default=bics.max()) - bics, 0.0)
+    if len(rows) == 1 or not np.any(gains):
+        return models[rows[0].key].combine(X, by="overlap"), np.nan
+    combined = [models[row.key].combine(X, by="overlap") for row in rows]
+    found = [each.predict(X) for each in combined]
+    labels = [np.asarray(each if hasattr(each, "compute") else to_numpy(each)) for each in found]
+    weights = np.maximum((gains / gains.max()) ** SETTINGS.agreement_power, MIN_WEIGHT)
+    indices = [[adjusted_rand_index(each, other) for other in labels] for each in labels]
+    others = weights * (1 - np.eye(len(rows)))
+    agreement = (indices * others).sum(axis=1) / others.sum(axis=1)
+    # Among families that agree as well, the one with the lowest BIC; the last digits do not decide.
+    best = int(np.argmax(agreement.round(6)))
+    return combined[best], float(agreement[best])
