@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -494,10 +493,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
         A noise component counts as two, its weight and its volume, as in mclust.
         """
+        check_is_fitted(self)
         try:
             return FittedState.of(self).n_parameters
-        except NotFittedError:
-            raise
         except ValueError as error:  # of a property, for `hasattr`
             raise AttributeError(str(error)) from error
 

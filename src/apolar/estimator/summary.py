@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy as np
 from apolar._core.display import (
     SHOWN_CLUSTERS,
     SHOWN_COLUMNS,
-    TableCells,
     cluster_table,
     count_noun,
     figures,
@@ -130,27 +130,26 @@ def summary_of(estimator: Any, X: Any, sample_weight: Any) -> Summary:
         first["rows"] = [f"{count:,}" for count in np.bincount(labels[labels >= 0], minlength=n)[:n_shown]]
         n_noise = None if parameters.noise is None else int(np.sum(labels < 0))
         bic, score = estimator.bic(X, sample_weight), estimator.score(X, sample_weight=sample_weight)
-        remarks.append(f"BIC {bic:,.1f}; mean log-likelihood per row {figures(score)}.")
-        noun = "Clusters" if groups is None else "Components"
-        remarks.append(f"{noun} count from 1 here; labels of `predict` count from 0.")
+        remarks = [
+            f"BIC {bic:,.1f}; mean log-likelihood per row {figures(score)}.",
+            f"{'Clusters' if groups is None else 'Components'} count from 1 here; labels of `predict` count "
+            "from 0.",
+        ]
     first["weight"] = [f"{weight:.3f}" for weight in parameters.weights[:n_shown]]
-    share = 0.0 if parameters.noise is None else float(estimator.noise_weight_)
-    has_tails = parameters.dof is not None
     head = headline(
         n_rows,
         n if groups is None else len(groups),
         estimator.covariance_type,
         n_noise=n_noise,
-        noise_share=share,
-        has_tails=has_tails,
+        noise_share=0.0 if parameters.noise is None else float(estimator.noise_weight_),
+        has_tails=parameters.dof is not None,
         n_components=n,
     )
 
-    def table(n_columns: int) -> TableCells:
-        def cell(k: int, j: int) -> str:
-            return with_error(float(parameters.means[k, j]), float(deviations[k, j]))
+    def cell(k: int, j: int) -> str:
+        return with_error(float(parameters.means[k, j]), float(deviations[k, j]))
 
-        return cluster_table(first, names, cell, n_columns)
+    table = partial(cluster_table, first, names, cell)
 
     remarks += [*tails_in_words(estimator), *_remarks_on_fit(state)]
     n_in_text = min(m, TEXT_WIDTH // MIN_COLUMN_WIDTH)
@@ -193,29 +192,23 @@ def _left_out(n_columns: int, n_features: int, n_clusters: int) -> list[str]:
 
 
 def _remarks_on_fit(state: FittedState) -> list[str]:
-    """Return how the fit went."""
+    """Return how the fit went, and how strongly covariances and weights are shrunk."""
     remarks = [] if state.message is None else [state.message]
     if state.converged:
-        passes = "1 pass" if state.n_iter == 1 else f"{state.n_iter} passes"
-        remarks = [f"EM converged after {passes} over the data."]
+        remarks = [f"EM converged after {count_noun(state.n_iter or 0, 'pass')} over the data."]
     if state.start is not None:
         remarks.append(f"Best start: {state.start!r}.")
     if state.loo is not None and state.n_samples_seen:
         per_row = state.loo / state.n_samples_seen
         remarks.append(f"Expected log-likelihood of a new row: {figures(per_row, 4)}.")
-    return [*remarks, *_remarks_on_shrinkage(state.shrinkage)]
-
-
-def _remarks_on_shrinkage(strengths: Strengths | None) -> list[str]:
-    """Return how strongly covariances and weights are shrunk."""
-    remarks = []
-    if strengths is not None and strengths.common:
+    strengths = state.shrinkage or Strengths()
+    if strengths.common:
         rows = f"{strengths.common:,.6g}"
         remarks.append(f"Covariances are shrunk towards a common one with the weight of {rows} rows.")
-    if strengths is not None and strengths.diagonal:
+    if strengths.diagonal:
         share = f"{100 * strengths.diagonal:.0f}%"
         remarks.append(f"Correlations of the common covariance are shrunk by {share}.")
-    if strengths is not None and strengths.weights:
+    if strengths.weights:
         rows = f"{strengths.weights:,.6g}"
         remarks.append(f"Weights are shrunk towards equal ones: {rows} rows are added to each component.")
     return remarks
