@@ -166,7 +166,10 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
         -------
         self : MixtureClassifier
         """
-        numbers = self._checked_numbers()
+        numbers, is_named = self.n_components, isinstance(self.n_components, str)
+        if is_named and numbers != "auto":
+            raise ValueError(f"n_components must be a number, several, or 'auto'; got {numbers!r}.")
+        numbers = () if is_named else component_numbers(numbers)
         one_of(self.criterion, "criterion", ("brier_score", *CRITERIA))
         checks = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "ensure_min_samples": 2}
         is_unknown = unknown_rows(y)
@@ -214,14 +217,6 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
             self.__dict__.pop(name, None)
         self.__dict__.update(attributes, mixtures_=found.mixtures)
         return self
-
-    def _checked_numbers(self) -> tuple[int, ...]:
-        """Return the numbers of components to try, none for "auto"."""
-        if isinstance(self.n_components, str) and self.n_components == "auto":
-            return ()
-        if isinstance(self.n_components, str):
-            raise ValueError(f"n_components must be a number, several, or 'auto'; got {self.n_components!r}.")
-        return component_numbers(self.n_components)
 
     def _checked_prior(self) -> Array:
         """Return the probabilities of the classes."""

@@ -332,8 +332,10 @@ class FittedState:
             return rows.send_back(answer) if keep is None else keep(to_numpy(answer))
 
         with one_blas_thread():
-            chunk = self._only_chunk(rows)
-            block = None if chunk is None else blocks(chunk)
+            block, n_numbers = None, natural.shape[1] + self.blocks.n_working
+            if isinstance(rows, ArrayRows) and rows.in_memory and rows.n_rows * n_numbers <= CHUNK_SIZE:
+                # All rows are one chunk.
+                block = blocks(Chunk(rows.values, rows.weights, rows.first_row, rows.n_features, rows.names))
             if block is not None:
                 parts = [answers(block)]
             else:
@@ -345,15 +347,6 @@ class FittedState:
             xp = namespace(values)
             return xp.where(values == n_components, xp.full_like(values, NOISE_LABEL), values)
         return values[:, :n_components]
-
-    def _only_chunk(self, rows: Rows) -> Chunk | None:
-        """Return all rows as a chunk, if they are in memory, and no more than one; else None."""
-        if not (isinstance(rows, ArrayRows) and rows.in_memory):
-            return None
-        n_numbers = self.natural.shape[1] + self.blocks.n_working
-        if rows.values.shape[0] * n_numbers > CHUNK_SIZE:
-            return None
-        return Chunk(rows.values, rows.weights, rows.first_row, rows.n_features, rows.names)
 
     def likelihood(self, rows: Rows, n_threads: int | None = 1) -> FitSummary:
         """Return what criteria are computed from, but the evidence, by one pass in bounded memory."""

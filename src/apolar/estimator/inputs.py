@@ -363,7 +363,6 @@ def _groups_of(groups: Any) -> IndexArray:
 
 def _spread(labels: IndexArray, groups: IndexArray) -> IndexArray:
     """Return the labels, those of some rows of a group for all of it."""
-    spread = labels.copy()
     members = np.flatnonzero((groups != UNKNOWN) & (labels != UNKNOWN))
     of_group = dict(zip(groups[members].tolist(), labels[members].tolist(), strict=True))
     for i in members.tolist():
@@ -374,9 +373,8 @@ def _spread(labels: IndexArray, groups: IndexArray) -> IndexArray:
                 f"Rows {min(i, other)} and {max(i, other)} are in one group, and y says that they are in "
                 f"components {labels[min(i, other)]} and {labels[max(i, other)]}: correct one of the two."
             )
-    for i in np.flatnonzero((groups != UNKNOWN) & (labels == UNKNOWN)).tolist():
-        spread[i] = of_group.get(int(groups[i]), UNKNOWN)
-    return spread
+    of_rows = np.array([of_group.get(group, UNKNOWN) for group in groups.tolist()], dtype=int)
+    return np.where(labels == UNKNOWN, of_rows, labels)
 
 
 def _held(problem: Problem, n_components: int, fixed: Any) -> HeldParameters:

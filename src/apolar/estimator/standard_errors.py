@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -466,7 +466,8 @@ class Stability(Displayed):
     @property
     def mean(self) -> Array:
         """The mean Jaccard index of each cluster: above 0.75 it is stable, below 0.5 it dissolves."""
-        return self._of_drawn(lambda jaccard: np.nanmean(jaccard, axis=0))
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+            return np.asarray(np.nanmean(self.jaccard, axis=0))
 
     @property
     def recovered(self) -> IndexArray:
@@ -476,16 +477,8 @@ class Stability(Displayed):
     def interval(self, level: float = 0.95) -> Array:
         """Return the interval of each cluster that has a fraction of the indices, shape (2, n_clusters)."""
         level = check_fraction(level, "level")
-        ends = [(1 - level) / 2, (1 + level) / 2]
-        return self._of_drawn(lambda jaccard: np.nanquantile(jaccard, ends, axis=0))
-
-    def _of_drawn(self, describe: Callable[[Array], Any]) -> Array:
-        """Return a description of the clusters whose rows were drawn in any resample, NaN for others."""
-        is_drawn = np.any(np.isfinite(self.jaccard), axis=0)
-        described = np.asarray(describe(self.jaccard[:, is_drawn]))
-        values = np.full((*described.shape[:-1], len(is_drawn)), np.nan)
-        values[..., is_drawn] = described
-        return values
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+            return np.asarray(np.nanquantile(self.jaccard, [(1 - level) / 2, (1 + level) / 2], axis=0))
 
     def sentences(self) -> list[str]:
         """Return what a reader has to know about each cluster."""
@@ -501,11 +494,8 @@ class Stability(Displayed):
         low, high = self.interval()
         columns = self.mean, low, high, self.recovered / len(self.jaccard)
         lines = [[f"{k + 1}", *(f"{each[k]:.2f}" for each in columns)] for k in range(len(low))]
-        head = ["cluster", "Jaccard", "2.5%", "97.5%", "comes back"]
-        return f"Clusters in {len(self.jaccard)} resamples: Jaccard index with the most similar cluster.", (
-            head,
-            lines,
-        )
+        title = f"Clusters in {len(self.jaccard)} resamples: Jaccard index with the most similar cluster."
+        return title, (["cluster", "Jaccard", "2.5%", "97.5%", "comes back"], lines)
 
 
 @one_blas_thread()
@@ -529,7 +519,10 @@ def stability_of(model: Any, X: Any, sample_weight: Any, n_resamples: int) -> St
     fresh = {"warm_start": False, "checkpoint": None, "verbose": 0}
     settings |= {name: fresh[name] for name in fresh.keys() & settings.keys()}
     groups = FittedState.of(model).clusters
-    labels, n_clusters = _labels(_nameless(model), values, groups), len(groups or model.weights_)
+    # An array has no names of columns.
+    with warnings.catch_warnings(action="ignore"):
+        labels = _labels(model, values, groups)
+    n_clusters = len(groups or model.weights_)
     jaccard = np.full((n_resamples, n_clusters), np.nan)
     for line in jaccard:
         drawn, counts = np.unique(rng.choice(rows.n_rows, n_drawn, p=probabilities), return_counts=True)
@@ -554,10 +547,3 @@ def _labels(model: Any, X: Array, groups: Sequence[Group] | None) -> Array:
     if groups is None:
         return np.asarray(type(model).predict(model, X))
     return np.asarray(cluster_labels(cluster_shares(model.predict_proba(X), groups)))
-
-
-def _nameless(model: Any) -> Any:
-    """Return a mixture that takes arrays without names."""
-    plain = type(model)(**model.get_params(deep=False))
-    FittedState.of(model).set_on(plain)
-    return plain
