@@ -19,6 +19,7 @@ __all__ = [
     "error_rate",
     "lower_is_better_aic",
     "lower_is_better_bic",
+    "lower_is_better_icl",
     "majority_error_rate",
     "mclust_bic",
 ]
@@ -167,6 +168,28 @@ def lower_is_better_bic(log_likelihood: float, n_parameters: int, n_samples: flo
 def lower_is_better_aic(log_likelihood: float, n_parameters: int) -> float:
     """Return 2 p - 2 l, Akaike's criterion: lower is better."""
     return float(2 * check_integer(n_parameters, "n_parameters", least=0) - 2 * log_likelihood)
+
+
+def lower_is_better_icl(bic: float, posteriors: Any, sample_weight: Any = None) -> float:
+    """Return the integrated completed likelihood [biernacki2000], from a BIC where lower is better.
+
+    The BIC plus twice the uncertainty of the labels, which is -log of the largest posterior, summed over the
+    rows: components that overlap make it worse.
+
+    Parameters
+    ----------
+    bic : float
+        Lower is better.
+    posteriors : array_like, shape (n_samples, n_components)
+    sample_weight : array_like, shape (n_samples,), optional
+
+    Returns
+    -------
+    icl : float
+    """
+    certainties = np.log(np.max(np.asarray(posteriors), axis=1))
+    log_certainty = certainties.sum() if sample_weight is None else np.asarray(sample_weight) @ certainties
+    return float(bic - 2 * log_certainty)
 
 
 @dataclass(frozen=True)

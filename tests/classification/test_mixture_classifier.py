@@ -12,7 +12,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import apolar
 from apolar import MixtureClassifier
-from apolar.classification.choice import ClassRows, ClassSums
 
 IRIS = apolar.datasets.load_iris()
 # Fifteen rows of thirty columns: some class has no two rows that differ.
@@ -273,21 +272,6 @@ def test_rows_of_unknown_class_help(unknown):
     np.testing.assert_array_equal(together.classes_, alone.classes_)
     assert together.score(others, truth) > alone.score(others, truth)
     assert together.class_count_.sum() == 9
-
-
-def test_rows_left_out_in_closed_form_are_those_of_another_fit():
-    rng = np.random.default_rng(0)
-    codes = np.arange(30) % 3
-    values = rng.standard_normal((30, 4)) + codes[:, None]
-    rows = ClassRows(values, codes, np.ones(30), np.arange(3), 0, (values[:0], np.ones(0)))
-    sums = ClassSums.of(values, np.eye(3)[codes], np.zeros(4))
-    for common in (1.0, 0.3, 0.0):
-        kept = np.arange(30) != 7
-        refitted = ClassSums.of(values[kept], np.eye(3)[codes[kept]], np.zeros(4))
-        expected = refitted.log_joint(values[7:8], common, 0.0)[0]
-        found = sums.log_joint_without(rows, common, 0.0)[7]
-        # Covariances of ten rows of four columns lose about two digits.
-        np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
 def test_minus_one_and_one_are_classes():

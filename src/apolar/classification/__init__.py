@@ -47,8 +47,8 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
     A row goes to the class under which it is most probable, with the shares of the classes taken into
     account. By default, what describes the classes is chosen by the rows: parts of them are left out in turn,
     and what predicts their classes best is fitted to all rows. The simplest choice is one Gaussian for each
-    class, between linear and quadratic discriminant analysis and naive Bayes, whichever predicts single rows
-    left out best, in closed form; a mixture is chosen only where it predicts better by more than a standard
+    class, between linear and quadratic discriminant analysis and naive Bayes, whichever predicts rows left
+    out best; a mixture is chosen only where it predicts better by more than a standard
     error. A few rows are therefore enough. `message_` says what was chosen and why. Rows of unknown class, if
     there are any, take part in the Gaussians of the classes.
 
