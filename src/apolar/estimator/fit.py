@@ -140,6 +140,8 @@ def fit_rows(
 
     progress = FitProgress(estimator, X, problem)
     checkpoint = None if estimator.checkpoint is None else Checkpoint(estimator)
+    observers: list[Observer] = [] if checkpoint is None else [checkpoint]
+    observers += [progress] if progress.is_watched else []
 
     def start(problem: Problem, prior: Prior | None) -> Candidates:
         if last is None:
@@ -154,7 +156,7 @@ def fit_rows(
         start,
         is_continued=last is not None and last.is_rounded,
         dtype=float_type(X),
-        observers=[progress] if checkpoint is None else [checkpoint, progress],
+        observers=observers,
     )
     fit, state = solution.fit, solution.state(float_type(X))
     is_collapsed = solution.problem.family.is_collapsed(fit.parameters.covariances)
@@ -349,6 +351,9 @@ def _solve(
         known = solution(fit)
         return FittedState.of_fit(known.fit, known.problem, dtype)
 
+    def report(fit: Fit) -> bool:
+        return any(observe(fit, state) for observe in observers)
+
     result, candidates = best_fit(
         problem,
         prior,
@@ -357,7 +362,7 @@ def _solve(
         max_iter=estimator.max_iter,
         rng=random_generator(estimator.random_state),
         sample=sample,
-        callback=lambda fit: any(observe(fit, state) for observe in observers),
+        callback=report if observers else None,
     )
     on_all, on_sample = (rows.for_mixture(result.parameters) for rows in (problem, sample))
     warnings = warnings_of(on_all, prior, result, candidates, on_sample)
@@ -383,6 +388,7 @@ class FitProgress:
         if getattr(estimator, "_skl_callbacks", None) or hasattr(estimator, "_parent_callback_ctx"):
             self.context = estimator._init_callback_context(max_subtasks=None)
             self.context.call_on_fit_task_begin(estimator=estimator, X=X)
+        self.is_watched = bool(estimator.verbose or self.report or self.context)
 
     def report_search(self, cost: SearchCost) -> None:
         """Report what the search for a start took so far."""

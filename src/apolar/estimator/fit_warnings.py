@@ -80,7 +80,7 @@ def warnings_of(
         remedy = "Use a covariance type with fewer parameters, or fewer components"
         warnings.append(FewRowsWarning(f"{few} {remedy}: `select` compares them."))
     others = _disagreement(sample, prior, fit, candidates), _long_tails(sample, prior, fit)
-    return [*warnings, *(each for each in others if each is not None)]
+    return [*warnings, *filter(None, others)]
 
 
 def few_rows_seen(data: Problem, fit: Fit) -> str | None:
@@ -114,17 +114,16 @@ def _disagreement(
     sample: Problem, prior: Prior | None, fit: Fit, candidates: list[Fit]
 ) -> DisagreementWarning | None:
     """Return a warning if another optimum is nearly as good, and its partition of the rows different."""
-    rivals = [candidate for candidate in candidates if candidate.status is not FitStatus.NOT_RUN]
-    if is_hidden(DisagreementWarning) or fit.parameters.n_components == 1 or not rivals:
+    if is_hidden(DisagreementWarning) or fit.parameters.n_components == 1:
         return None
 
     def labels(parameters: WhitenedParameters) -> Array:
         return np.asarray(sample.row_responsibilities(parameters)[0]).argmax(axis=0)
 
     own = _row_scores(sample, prior, fit)
-    for rival in rivals:
+    for rival in candidates:
         of_rival = _row_scores(sample, prior, rival)
-        if is_below(of_rival, own):
+        if rival.status is FitStatus.NOT_RUN or is_below(of_rival, own):
             continue
         gap = float((own - of_rival).sum())
         index = adjusted_rand_index(labels(fit.parameters), labels(rival.parameters))

@@ -332,8 +332,8 @@ class FittedState:
             return rows.send_back(answer) if keep is None else keep(to_numpy(answer))
 
         with one_blas_thread():
-            block, n_numbers = None, natural.shape[1] + self.blocks.n_working
-            if isinstance(rows, ArrayRows) and rows.in_memory and rows.n_rows * n_numbers <= CHUNK_SIZE:
+            block, most = None, CHUNK_SIZE // (natural.shape[1] + self.blocks.n_working)
+            if isinstance(rows, ArrayRows) and rows.in_memory and rows.values.shape[0] <= most:
                 # All rows are one chunk.
                 block = blocks(Chunk(rows.values, rows.weights, rows.first_row, rows.n_features, rows.names))
             if block is not None:
