@@ -168,26 +168,11 @@ def select(
     with one_blas_thread():
         grid = CandidateGrid(task, candidates)
         grid.run()
-        table, models = [], {}
-        for each in candidates:
-            row = Row(
-                by_family[each.family.gaussian],
-                each.n_components,
-                grid.n_parameters(each),
-                failed=grid.failed.get(each),
-                dropped=grid.dropped.get(each),
-                distribution="gaussian" if each.family.dof is None else "t",
-            )
-            if row.is_fitted:
-                row, fitted = _fitted_row(row, grid.optima[each], task, constants, float_type(X))
-                models[row.key] = fitted
-            table.append(row)
+        table, models = _table_of(grid, by_family, constants)
     seconds = (time.perf_counter() - begun) / len(candidates)
     table = [replace(row, seconds=seconds) for row in table]
-    for row in table if verbose else ():
-        value = f"{criterion_title(criterion)} {getattr(row, criterion):.8g}"
-        ended = row.failed or row.dropped or f"log-likelihood {row.log_likelihood:.8g}, {value}"
-        print(f"{row.named}: {ended}")
+    if verbose:
+        print(*(_line_of(row, criterion) for row in table), sep="\n")
     if not models:
         raise ValueError(f"Every candidate failed. {table[0].named}: {table[0].failed}")
     ranked = ranked_rows(table, criterion)
@@ -241,11 +226,38 @@ def default_kinds(n_features: int, n_rows: int) -> tuple[str, ...]:
     )
 
 
+def _line_of(row: Row, criterion: str) -> str:
+    """Return what is printed of a candidate."""
+    value = f"{criterion_title(criterion)} {getattr(row, criterion):.8g}"
+    ended = row.failed or row.dropped or f"log-likelihood {row.log_likelihood:.8g}, {value}"
+    return f"{row.named}: {ended}"
+
+
+def _table_of(
+    grid: CandidateGrid, by_family: dict[Family, str], constants: ConstantColumns | None
+) -> tuple[list[Row], dict[tuple[Any, ...], GaussianMixture]]:
+    """Return the rows of all candidates, and the models of those that were fitted by their keys."""
+    table, models = [], {}
+    for each in grid.candidates:
+        row = Row(
+            by_family[each.family.gaussian],
+            each.n_components,
+            grid.n_parameters(each),
+            failed=grid.failed.get(each),
+            dropped=grid.dropped.get(each),
+            distribution="gaussian" if each.family.dof is None else "t",
+        )
+        if row.is_fitted:
+            row, models[row.key] = _fitted_row(row, grid.optima[each], grid.task, constants)
+        table.append(row)
+    return table, models
+
+
 def _fitted_row(
-    row: Row, optimum: Optimum, task: Task, constants: ConstantColumns | None, dtype: Any
+    row: Row, optimum: Optimum, task: Task, constants: ConstantColumns | None
 ) -> tuple[Row, GaussianMixture]:
     """Return the row of a fit, and its model."""
-    problem, fit = optimum
+    (problem, fit), dtype = optimum, float_type(task.X)
     state = FittedState.of_fit(in_canonical_order(fit, problem.family, problem.whitening), problem, dtype)
     likelihood = state.likelihood(task.rows, task.n_threads)
     state = state.with_likelihood(task.rows, task.prior, task.n_threads)
@@ -272,9 +284,8 @@ def _fitted_row(
     dof = problem.family.dof
     model = GaussianMixture(**settings) if dof is None else StudentMixture(**settings, dof=dof)
     state.set_on(model)
-    for name in ("feature_names_in_", "n_features_in_"):
-        if hasattr(task.model, name):
-            setattr(model, name, getattr(task.model, name))
+    # The number and the names of all columns.
+    model.__dict__.update({name: value for name, value in vars(task.model).items() if name.endswith("_in_")})
     return row, model
 
 
