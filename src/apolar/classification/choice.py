@@ -223,10 +223,9 @@ def _shared_candidates(rows: ClassRows, settings: Any, by_prediction: bool) -> l
     shrunk = _shrunk_candidate(rows, TOWARDS_COMMON if own else TOWARDS_COMMON[:1])
     is_free = by_prediction and given is None
     candidates = [shrunk] if shrinking or is_free else []
-    for kind in () if is_free else kinds:
-        if kind not in shrinking:
-            name, fit = f"one Gaussian for each class ({kind})", functools.partial(_fit_family, kind, prior)
-            candidates.append(ClassModel(name, fit, kind, families[kind].name == "tied"))
+    for kind in () if is_free else [kind for kind in kinds if kind not in shrinking]:
+        name, fit = f"one Gaussian for each class ({kind})", functools.partial(_fit_family, kind, prior)
+        candidates.append(ClassModel(name, fit, kind, families[kind].name == "tied"))
     found = []
     for one in candidates:
         with contextlib.suppress(ValueError, np.linalg.LinAlgError):
@@ -442,20 +441,23 @@ def _separate_candidates(
     for code in range(len(rows.counts)):
         with warnings.catch_warnings(record=True, action="always") as caught:
             selections.append(_selection(rows, code, settings, numbers, criterion))
-        for warning in caught:
-            # A FarRowsWarning is made from numbers of rows, not from a text.
-            category = ApolarWarning if warning.category is FarRowsWarning else warning.category
-            # A column that is constant in one class can tell it from the others.
-            if category is not ColumnWarning:
-                notes.append((category, f"{rows.label(code)}: {warning.message}"))
+        # A FarRowsWarning is made from numbers of rows, not from a text. A column that is constant in one
+        # class can tell it from the others.
+        label = rows.label(code)
+        notes += [
+            (ApolarWarning if each.category is FarRowsWarning else each.category, f"{label}: {each.message}")
+            for each in caught
+            if each.category is not ColumnWarning
+        ]
     found: dict[str, ClassModel] = {}
     for most in sorted({row.n_components for selection in selections for row in selection.table}):
-        best = []
-        for selection in selections:
-            allowed = [row for row in selection.table if row.is_fitted and row.n_components <= most]
-            best += sorted(allowed, key=lambda row: getattr(row, criterion))[:1]
-        if len(best) < len(selections):
+        allowed = [
+            [row for row in selection.table if row.is_fitted and row.n_components <= most]
+            for selection in selections
+        ]
+        if not all(allowed):
             continue
+        best = [min(of_class, key=lambda row: getattr(row, criterion)) for of_class in allowed]
         pairs = zip(selections, best, strict=True)
         models = tuple(one.models[row.covariance_type, row.n_components] for one, row in pairs)
         described = ", ".join(f"{row.n_components} {row.covariance_type}" for row in best)
