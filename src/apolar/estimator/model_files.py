@@ -312,7 +312,7 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
 
 
 def _read_strengths(arrays: dict[str, Array]) -> Strengths | None:
-    """Return the strengths of the default prior, of which files of earlier versions hold one, or three."""
+    """Return the strengths of the default prior; files of earlier versions hold one number, or three."""
     if "shrinkage_" not in arrays:
         return None
     shape = np.shape(arrays["shrinkage_"])

@@ -15,7 +15,7 @@ from apolar._core.checks import check_fraction, check_integer, random_generator
 from apolar._core.display import SHOWN_CLUSTERS, SHOWN_COLUMNS, Displayed, TableCells, cluster_table, figures
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
-from apolar.data import open_rows
+from apolar.data import CHUNK_SIZE, open_rows
 from apolar.data.rows import WeightedRows, fetch_rows
 from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
 from apolar.em.problem import Problem
@@ -208,7 +208,8 @@ def standard_errors(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
     """Return standard errors of a fitted mixture from the observed information.
 
     The information is minus the Hessian of the log-likelihood, without the prior, at the mixture. Errors in
-    the units of the data follow by the delta method. Two passes over the rows.
+    the units of the data follow by the delta method. A few passes over the rows, or more for very many
+    parameters.
 
     They are asymptotic: valid for many rows, at a maximum of the likelihood, if the rows come from a mixture
     of this family. A fit with a prior is at the maximum of the posterior instead, where the gradient of the
@@ -343,8 +344,8 @@ def _check_maximum(values: Array, direction: Array, positions: IndexArray) -> No
 def _derivatives(problem: Problem, coordinates: LocalCoordinates) -> tuple[Array, Array]:
     """Return the information, and the derivatives of the parameters by the coordinates.
 
-    Both by central differences, from the E-step at nearby mixtures: one pass over the rows, whatever is
-    unknown about them.
+    Both by central differences, from the E-step at nearby mixtures, as many at a time as fit into memory:
+    whatever is unknown about the rows.
 
     Parameters
     ----------
@@ -359,23 +360,23 @@ def _derivatives(problem: Problem, coordinates: LocalCoordinates) -> tuple[Array
         Of weights, means, covariances, the weight of the noise, and degrees of freedom, in the units of the
         data.
     """
-    steps = GRADIENT_STEP * coordinates.scales
-    tangents = np.concatenate([np.diag(steps), -np.diag(steps)])
-    nearby = [coordinates.retract(tangent) for tangent in tangents]
-    stats = problem.e_step(batch(nearby))[0]
-    gradients = np.array(
-        [coordinates.gradient(tangents[j], each, stats[j], None) for j, each in enumerate(nearby)]
-    )
-    shown = problem.whitening.inverse_transform_parameters(batch(nearby))
-    of_noise = [noise_weights(shown.weights)] if problem.has_noise else []
-    of_dof = [] if shown.dof is None else [shown.dof]
-    parts = shown.weights, shown.means, shown.covariances, *of_noise, *of_dof
-    parameters = np.concatenate([np.reshape(part, (len(nearby), -1)) for part in parts], axis=1)
-    by_gradient, slopes = (
-        (above - below) / (2 * steps[:, None])
-        for above, below in (np.split(each, 2) for each in (gradients, parameters))
-    )
-    return -by_gradient, slopes
+    n, steps, slopes = len(coordinates.origin), GRADIENT_STEP * coordinates.scales, list[Array]()
+    n_at_once = max(1, CHUNK_SIZE // (coordinates.centre.n_components * problem.n_stats))
+    for first in range(0, n, n_at_once):
+        part = slice(first, first + n_at_once)
+        tangents = np.concatenate([np.diag(steps)[part], -np.diag(steps)[part]])
+        nearby = [coordinates.retract(tangent) for tangent in tangents]
+        stats = problem.e_step(batch(nearby))[0]
+        gradients = [coordinates.gradient(tangents[j], at, stats[j], None) for j, at in enumerate(nearby)]
+        shown = problem.whitening.inverse_transform_parameters(batch(nearby))
+        of_noise = [noise_weights(shown.weights)] if problem.has_noise else []
+        of_dof = [] if shown.dof is None else [shown.dof]
+        parts = -np.array(gradients), shown.weights, shown.means, shown.covariances, *of_noise, *of_dof
+        values = np.concatenate([np.reshape(each, (len(nearby), -1)) for each in parts], axis=1)
+        above, below = np.split(values, 2)
+        slopes.append((above - below) / (2 * steps[part, None]))
+    information, of_parameters = np.split(np.concatenate(slopes), [n], axis=1)
+    return information, of_parameters
 
 
 # --- the bootstrap ------------------------------------------------------------------------------
