@@ -199,6 +199,7 @@ class FittedState:
             vars(estimator).pop(name, None)
         vars(estimator).update(attributes, _state=self)
 
+    @_singular_in_words()
     def attributes(self) -> dict[str, Any]:
         """Return the fitted attributes by name.
 
@@ -217,8 +218,7 @@ class FittedState:
             "precisions_": kind.precisions(parameters.covariances),
         }
         if not kind.has_factors:
-            with _singular_in_words():
-                shown["precisions_cholesky_"] = kind.whiteners(parameters.covariances)
+            shown["precisions_cholesky_"] = kind.whiteners(parameters.covariances)
         if parameters.dof is not None:
             shown["dof_"] = parameters.dof
         if np.dtype(self.dtype) == np.float32:
@@ -248,10 +248,10 @@ class FittedState:
     # --- rows -----------------------------------------------------------------------------------
 
     @functools.cached_property
+    @_singular_in_words()
     def whitened(self) -> tuple[Whitening, WhitenedParameters]:
         """The whitening around the mixture, and the mixture in its coordinates."""
-        with _singular_in_words():
-            return mixture_around(self.parameters, self.family)
+        return mixture_around(self.parameters, self.family)
 
     @functools.cached_property
     def natural(self) -> Array:
@@ -284,6 +284,7 @@ class FittedState:
             n_fused=n,
         )
 
+    @one_blas_thread()
     def answer(
         self,
         rows: Rows,
@@ -331,15 +332,14 @@ class FittedState:
             # Those for rows with missing values are on the host.
             return rows.send_back(answer) if keep is None else keep(to_numpy(answer))
 
-        with one_blas_thread():
-            block, most = None, CHUNK_SIZE // (natural.shape[1] + self.blocks.n_working)
-            if isinstance(rows, ArrayRows) and rows.in_memory and rows.values.shape[0] <= most:
-                # All rows are one chunk.
-                block = blocks(Chunk(rows.values, rows.weights, rows.first_row, rows.n_features, rows.names))
-            if block is not None:
-                parts = [answers(block)]
-            else:
-                parts = list(blocks.map(rows, answers, n_threads or default_threads()))
+        block, most = None, CHUNK_SIZE // (natural.shape[1] + self.blocks.n_working)
+        if isinstance(rows, ArrayRows) and rows.in_memory and rows.values.shape[0] <= most:
+            # All rows are one chunk.
+            block = blocks(Chunk(rows.values, rows.weights, rows.first_row, rows.n_features, rows.names))
+        if block is not None:
+            parts = [answers(block)]
+        else:
+            parts = list(blocks.map(rows, answers, n_threads or default_threads()))
         values = parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
         if self.parameters.noise is None or what == "densities":
             return values
@@ -348,12 +348,12 @@ class FittedState:
             return xp.where(values == n_components, xp.full_like(values, NOISE_LABEL), values)
         return values[:, :n_components]
 
+    @one_blas_thread()
     def likelihood(self, rows: Rows, n_threads: int | None = 1) -> FitSummary:
         """Return what criteria are computed from, but the evidence, by one pass in bounded memory."""
         natural, tails = self.natural, self.tails
-        with one_blas_thread():
-            n_threads = n_threads or default_threads()
-            sums = self.blocks.reduce(rows, lambda block: block.posteriors(natural, "sums", tails), n_threads)
+        n_threads = n_threads or default_threads()
+        sums = self.blocks.reduce(rows, lambda block: block.posteriors(natural, "sums", tails), n_threads)
         density, certainty, weight = (float(value) for value in sums)
         if not weight > 0:
             raise ValueError("The weights of the rows are all zero.")
@@ -384,12 +384,12 @@ class FittedState:
             added = known.added_rows(self.family, self.parameters)
         return LeftOut(self.family, mixture, natural, self.family.tails(mixture, natural), added, weight)
 
+    @one_blas_thread()
     def with_likelihood(self, rows: Rows, prior: Prior | None, n_threads: int) -> FittedState:
         """Return the state with the likelihood of the rows of the fit, and that of rows left out."""
         each = self.left_out(prior)
         blocks = replace(self.blocks, n_fused=0, n_working=WORKING * len(self.natural))
-        with one_blas_thread():
-            seen, without, squares, weight = map(float, blocks.reduce(rows, each.sums, n_threads))
+        seen, without, squares, weight = map(float, blocks.reduce(rows, each.sums, n_threads))
         offset = self.whitened[0].log_det
         known = replace(self, lower_bound=seen / weight + offset)
         if not (self.n_samples_seen or 0.0) > 1:

@@ -61,6 +61,7 @@ class Regression:
 # --- rows ---------------------------------------------------------------------------------------
 
 
+@one_blas_thread()
 def _map_rows(
     rows: Rows,
     function: Callable[[Array], Any],
@@ -91,9 +92,7 @@ def _map_rows(
         return rows.map_lazily(lambda chunk: function(chunk.values), n_columns, dtype)
     of_chunk = on_checked(lambda block, _: function(block), allows_missing=True)
     chunk_rows = functools.partial(Rows.chunk_rows, n_working=n_working)
-    with one_blas_thread():
-        parts = list(rows.on_host().map(of_chunk, chunk_rows=chunk_rows))
-    return np.concatenate(parts, axis=axis)
+    return np.concatenate(list(rows.on_host().map(of_chunk, chunk_rows=chunk_rows)), axis=axis)
 
 
 @dataclass(frozen=True, eq=False)
