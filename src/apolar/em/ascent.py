@@ -197,7 +197,8 @@ def climb(run: EMRun, tol: float, checked_on: Problem | None) -> Fit:
             return run.result()
         curvature = _plain_steps(run, start.parameters, first_tol, n_first, start.earlier)
         _adapt_prior(run, tol, curvature, is_rough=is_rough)
-        if checked_on is not None:
+        # Where a component has collapsed, there is no maximum to be checked.
+        if checked_on is not None and not run.problem.family.is_collapsed(run.best.parameters.covariances):
             _leave_saddles(run, checked_on, tol)
         if run.status is FitStatus.MAX_ITER:
             run.take_last_m_step()
