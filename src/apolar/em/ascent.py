@@ -113,7 +113,9 @@ class EMRun:
         if self.free_prior.strengths is None and not self.start.keeps_strengths:
             known = best.stats, self.free_prior, strengths, best.parameters
             sums = self.problem.weight, best.log_likelihood
-            strengths, self.left_out = best_strengths(self.compared_on.few, *known, *sums)
+            # Those of the start, or of the adaptation before, are near.
+            is_near = self.start.strengths is not None or self.left_out > -np.inf
+            strengths, self.left_out = best_strengths(self.compared_on.few, *known, *sums, is_near=is_near)
         self.prior = self.free_prior.of_strengths(strengths).adapted_to(family, best.stats)
         objective = best.log_likelihood + float(family.log_prior(best.parameters[None], self.prior)[0])
         self.history = [value + objective - best.objective for value in self.history]
@@ -197,7 +199,8 @@ def climb(run: EMRun, tol: float, checked_on: Problem | None) -> Fit:
             return run.result()
         curvature = _plain_steps(run, start.parameters, first_tol, n_first, start.earlier)
         _adapt_prior(run, tol, curvature, is_rough=is_rough)
-        if checked_on is not None:
+        # Where a component has collapsed, there is no maximum to be checked.
+        if checked_on is not None and not run.problem.family.is_collapsed(run.best.parameters.covariances):
             _leave_saddles(run, checked_on, tol)
         if run.status is FitStatus.MAX_ITER:
             run.take_last_m_step()

@@ -111,9 +111,9 @@ class LocalCoordinates:
         end = r + r * m + self._information.size
         of_covariances = changes[r + r * m : end].reshape(self._information.shape)
         # After these the weight of the noise.
-        of_noise, of_dof = np.split(changes[end:], [int(self.has_noise)])
-        of_weights = np.concatenate([changes[:r], of_noise])
-        return of_weights, changes[r : r + r * m].reshape(r, m), of_covariances, of_dof
+        last = end + self.has_noise
+        of_weights = np.concatenate([changes[:r], changes[end:last]])
+        return of_weights, changes[r : r + r * m].reshape(r, m), of_covariances, changes[last:]
 
     @property
     def places_of_dof(self) -> IndexArray:

@@ -334,11 +334,14 @@ def best_strengths(
     near: WhitenedParameters,
     weight: float,
     log_likelihood: float,
+    *,
+    is_near: bool = False,
 ) -> tuple[Strengths, float]:
     """Return the strengths under which rows left out are likeliest, with the responsibilities as they are.
 
-    All values of each strength are compared until none is better. A sample tells only how much less likely
-    rows that are left out are; how likely the rows are follows from the sums over all rows.
+    All values of each strength are compared, then the next ones until none is better. A sample tells only
+    how much less likely rows that are left out are; how likely the rows are follows from the sums over all
+    rows.
 
     Parameters
     ----------
@@ -353,6 +356,8 @@ def best_strengths(
         The mixture.
     weight, log_likelihood : float
         Of all rows; the likelihood is that under the mixture.
+    is_near : bool, default=False
+        Whether the first strengths are those of a mixture nearby: only the next ones are then compared.
 
     Returns
     -------
@@ -376,7 +381,9 @@ def best_strengths(
     step = max(1, SETTINGS.kept_numbers // stats.array.size)
     while best != before:
         before, candidates = best, [best]
-        candidates += [best._replace(**{name: value}) for name, grid in grids.items() for value in grid]
+        for name, grid in grids.items():
+            values = _next_to(getattr(best, name), grid) if is_near else grid
+            candidates += [best._replace(**{name: value}) for value in values]
         new = [each for each in dict.fromkeys(candidates) if each not in known]
         for begin in range(0, len(new), step):
             part = new[begin : begin + step]
@@ -389,9 +396,15 @@ def best_strengths(
                 lost = (seen - without) @ row_weights * (weight / row_weights.sum())
                 sums = expected(mixtures) + entropy - lost
             known.update(zip(part, sums.tolist(), strict=True))
+        is_near = True
         # The first strengths may be zero where that is not compared.
         best = max(known, key=lambda each: (each.common >= grids["common"][0], known[each]))
     return best, known[first]
+
+
+def _next_to(now: float, grid: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the values of a grid next to a number."""
+    return (*[value for value in grid if value < now][-1:], *[value for value in grid if value > now][:1])
 
 
 def _grids(family: Family, stats: SufficientStats) -> dict[str, tuple[float, ...]]:

@@ -145,9 +145,9 @@ def principal_curvatures(
         remainder -= (null_direction @ remainder) * null_direction
         norm, largest = float(np.linalg.norm(remainder)), float(curvatures[-1])
         # The last entry of a Ritz vector times the remainder bounds the error of its value. If components
-        # hardly overlap, all curvatures are near -1, and three products are enough to see that.
+        # hardly overlap, all curvatures are near -1, and two products are enough to see that.
         error = norm * abs(float(mixing[-1, -1]))
-        is_falling = len(vectors) > 2 and largest + 2 * error < SETTINGS.clearly_falling
+        is_falling = len(vectors) > 1 and largest + 2 * error < SETTINGS.clearly_falling
         is_rising = SETTINGS.min_rising < largest < 1.1 * before
         if is_falling or is_rising or norm <= 1e-8 * float(np.linalg.norm(images[-1])):
             break

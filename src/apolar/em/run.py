@@ -203,7 +203,7 @@ def is_quick(problem: Problem, n_components: int) -> bool:
 def _stack(ends: Sequence[Fit]) -> SufficientStats:
     """Return the sufficient statistics of several ends as a batch."""
     arrays = [end.stats.array for end in ends if end.stats is not None]
-    return SufficientStats(np.stack(arrays), ends[0].parameters.n_features)
+    return SufficientStats(np.array(arrays), ends[0].parameters.n_features)
 
 
 def _compiled_runs(

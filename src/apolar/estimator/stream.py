@@ -226,7 +226,7 @@ def _step(estimator: Any, last: FittedState, sums: Sums, rows: Rows) -> tuple[Fi
     if isinstance(prior, AdaptivePrior) and strengths is not None:
         # The more rows there are, the less may be shared.
         near = batch.few, mixed, prior, strengths, inside, total, float(likelihood[0])
-        strengths, _ = best_strengths(*near)
+        strengths, _ = best_strengths(*near, is_near=True)
         prior = prior.of_strengths(strengths)
     updated = batch.m_step(mixed, prior, inside, total)
     if batch.is_rounded:

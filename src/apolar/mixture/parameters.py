@@ -139,10 +139,10 @@ def batch(mixtures: Sequence[AnyParameters]) -> AnyParameters:
     """Return mixtures of the same shape as a batch, along a new leading axis."""
     dof = [mixture.dof for mixture in mixtures if mixture.dof is not None]
     return type(mixtures[0])(
-        np.stack([mixture.weights for mixture in mixtures]),
-        np.stack([mixture.means for mixture in mixtures]),
-        np.stack([mixture.covariances for mixture in mixtures]),
-        dof=np.stack(dof) if dof else None,
+        np.array([mixture.weights for mixture in mixtures]),
+        np.array([mixture.means for mixture in mixtures]),
+        np.array([mixture.covariances for mixture in mixtures]),
+        dof=np.array(dof) if dof else None,
     )
 
 

@@ -445,13 +445,14 @@ def common_covariance(
     total = each(family.divisor(counts.sum(axis=-1), n_features))
     least = terms.scatter / terms.divisor
     common = family.floored((scatter.sum(axis=axis) + least) / total)
+    common = common.reshape(*common.shape[:axis], 1, *common.shape[axis:])
     volumes = np.ones_like(counts)
     if has_volumes(family, n_features):
         # By rounding, the scatter of one row can be below zero. One row of the common volume is added.
-        ratios = family.trace_ratio(scatter, np.expand_dims(common, axis)) / n_features
+        ratios = family.trace_ratio(scatter, common) / n_features
         rows = 1 + np.asarray(more)[..., None]
         volumes = (np.maximum(ratios, 0.0) + rows) / (counts + rows)
-    return each(volumes) * np.expand_dims(common, axis)
+    return each(volumes) * common
 
 
 def has_volumes(family: Family, n_features: int) -> bool:

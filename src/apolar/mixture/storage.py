@@ -235,7 +235,7 @@ class Covariances:
         # Usually all are positive definite, and Cholesky, which is faster, is enough to see that.
         try:
             factors = np.linalg.cholesky(covariances)
-            if np.all(np.diagonal(factors, axis1=-2, axis2=-1) ** 2 > self.min_variance):
+            if (factors.diagonal(axis1=-2, axis2=-1) ** 2 > self.min_variance).all():
                 return covariances
         except np.linalg.LinAlgError:
             pass
