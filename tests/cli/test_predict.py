@@ -61,7 +61,7 @@ def test_a_report_on_new_rows(flowers, model, tmp_path):
     options = ("--report", page, "--label-column", "species", "-o", tmp_path / "l.csv")
     succeed("predict", model, tmp_path / "more.csv", *options)
     text = page.read_text()
-    for part in ("2 clusters in 60 rows", f"loaded from {model}: it was fitted to 150 rows", "versicolor"):
+    for part in ("2 clusters in 60 rows", f"loaded from {model}: fitted to 150 rows", "versicolor"):
         assert part in text
     assert "n_components" not in text
     assert "give --report FILE" in refuse("predict", model, flowers, "--label-column", "species")

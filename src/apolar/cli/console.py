@@ -227,6 +227,7 @@ class Bar(AbstractContextManager["Bar"]):
 
     def end(self) -> None:
         """Remove the bar."""
-        self.progress.stop()
+        if not self.progress.disable:  # before version 14, rich printed a line
+            self.progress.stop()
         for task in self.progress.task_ids:
             self.progress.remove_task(task)

@@ -113,8 +113,9 @@ def fit(
         of_rows = {"noise": noise, "tails": tails == "t", "append": append, "outliers": outliers}
         for name, value in {**of_rows, "resamples": resamples, **reading}.items():
             if value:
-                option = name.replace("_", "-")
-                raise click.UsageError(f"--{option} needs the rows: a sketch has only their sums.")
+                raise click.UsageError(
+                    f"--{name.replace('_', '-')} needs the rows: a sketch has only their sums."
+                )
         folder = output or default_folder(sketch)
         fit_sketch(Path(sketch), components, covariance, folder, as_json, standardise)
         return

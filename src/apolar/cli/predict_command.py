@@ -106,8 +106,10 @@ def predict(
         bar.begin("reading")
         table = read_table(data, columns=chosen, keep_missing=True, min_rows=1, **reading)
         if table.X.shape[1] != mixture.n_features_in_:
-            n_columns = mixture.n_features_in_
-            raise BadInput(f"The model has {n_columns} columns, the table {table.X.shape[1]}: use --columns.")
+            raise BadInput(
+                f"The model has {mixture.n_features_in_} columns and the table {table.X.shape[1]}: "
+                "use --columns."
+            )
         bar.begin("labelling")
         scores: TableScores
         if report is None:
@@ -115,8 +117,7 @@ def predict(
         else:
             labels = table.labels
             scores = describe(mixture, table.X, table.names, labels=labels, outlier_level=level)
-            n_rows = f"{mixture.n_samples_seen_:,.0f} rows"
-            loaded = f"The mixture was loaded from {model}: it was fitted to {n_rows}."
+            loaded = f"The mixture was loaded from {model}: fitted to {mixture.n_samples_seen_:,.0f} rows."
             page = report_page(scores, table.X, provenance(table, 0, loaded))
             with Output(report.parent, reads=[model, *data]) as files:
                 files.add_lines(report.name, [page])
@@ -125,8 +126,7 @@ def predict(
         frames = label_frames(mixture, table, scores)
         lines = appended_text(data, mixture, table, scores, reading) if append else label_lines(frames)
         if as_json:
-            answer = _as_object(frames) | {"outliers": outlying, "outlier_level": level}
-            print_object(answer)
+            print_object(_as_object(frames) | {"outliers": outlying, "outlier_level": level})
         elif output is None:
             sys.stdout.writelines(lines)
         else:

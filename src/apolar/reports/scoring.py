@@ -170,8 +170,10 @@ def score_table(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL) 
     shape = len(X), len(groups) + (model.noise_box_ is not None)
     posteriors = np.empty(shape)
     if isinstance(X, np.memmap):
-        with TemporaryFile() as file:  # on POSIX, the map outlives its name
-            posteriors = np.memmap(file, np.float64, "w+", shape=shape)
+        with TemporaryFile() as file:  # which the map outlives
+            for _ in range(0, len(X), CHUNK):
+                file.write(bytes(8 * CHUNK * shape[1]))  # a full disk is an error here
+            posteriors = np.memmap(file, np.float64, "r+", shape=shape)
     predicted, outliers = np.empty(len(X), dtype=np.intp), np.empty(len(X), dtype=bool)
     n_missing = np.zeros(X.shape[1], dtype=np.int64)
     log_likelihood = log_certainty = 0.0
