@@ -639,7 +639,7 @@ def auto_method(problem: DecompositionProblem, rng: np.random.Generator) -> tupl
     exact = exact_or_none(problem, "monomials", ranks.coprime_points(tensor, allow_complex))
     if exact is not None:
         return exact, "the ranks of monomials that share no variable"
-    found = terms_in_good_coordinates(problem, rng) or summand_terms(problem, rng)
+    found = summand_terms(problem, rng)
     if found is not None:
         return found
     exact = exact_or_none(problem, "monomials", points_of_monomial(tensor, rng, is_real=not allow_complex))
@@ -648,6 +648,9 @@ def auto_method(problem: DecompositionProblem, rng: np.random.Generator) -> tupl
     exact = structured_terms(problem, None, rng)
     if exact is not None:
         return exact, source
+    found = terms_in_good_coordinates(problem, rng)
+    if found is not None:
+        return found
     scheme = local_forms(tensor, problem.flattening, rng)
     if scheme is not None and not is_large:
         beyond = rank_beyond(scheme, tensor.order, is_real=not allow_complex)
