@@ -79,6 +79,18 @@ def test_large_integers_are_decomposed_exactly(dim, order, rank):
     assert (waring.rank, waring.status) == (rank, Status.EXACT)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_ill_conditioned_integer_coordinates_do_not_matter(seed):
+    rng = np.random.default_rng(seed)
+    forms = np.zeros((4, 4), dtype=int)
+    while not 1000 < np.linalg.cond(forms) < 1e5:
+        forms = rng.integers(-9, 10, (4, 4))
+    waring = decompose(
+        SymmetricTensor.from_polynomial("x^3*y + z^3*w").change_variables(forms.tolist()), random_state=seed
+    )
+    assert (waring.rank, waring.status) == (8, Status.EXACT)
+
+
 def test_the_rank_of_a_quadratic_form_is_exact():
     assert decompose("x^2 + y^2/10^20").rank == 2
 

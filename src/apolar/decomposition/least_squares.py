@@ -17,7 +17,6 @@ from apolar.decomposition.terms import (
     Terms,
     is_rounding,
     power_jacobian,
-    relative_residual,
 )
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor
@@ -320,9 +319,8 @@ def polish(tensor: SymmetricTensor, terms: Terms) -> Terms:
     model, _ = descend(model, max_iter=TUNING.short_run, tol=np.finfo(float).eps)
     before = np.nan
     for _ in range(TUNING.short_run):
-        vectors = model.vectors * unit
-        residual = relative_residual(tensor, terms.signs, vectors)
-        moved = replace(terms, vectors=vectors, residual=residual)
+        residual = model.relative_residual
+        moved = replace(terms, vectors=model.vectors * unit, residual=residual)
         if residual < terms.residual and moved.sizes(order).sum() <= largest:
             terms = moved
             if is_rounding(terms, order, norm):

@@ -3,10 +3,11 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
-from apolar._core.arrays import Array, IndexArray, scaled_by_power, unit_rows
+from apolar._core.arrays import Array, IndexArray, binary_exponent, scaled_by_power, unit_rows
 from apolar.decomposition import ranks
 from apolar.decomposition.exact.arithmetic import to_fmpq
 from apolar.decomposition.exact.hankel_kernel import prove_by_kernel
@@ -647,6 +648,9 @@ def auto_method(problem: DecompositionProblem, rng: np.random.Generator) -> tupl
     exact = structured_terms(problem, None, rng)
     if exact is not None:
         return exact, source
+    found = terms_in_good_coordinates(problem, rng)
+    if found is not None:
+        return found
     scheme = local_forms(tensor, problem.flattening, rng)
     if scheme is not None and not is_large:
         beyond = rank_beyond(scheme, tensor.order, is_real=not allow_complex)
@@ -671,6 +675,41 @@ def auto_method(problem: DecompositionProblem, rng: np.random.Generator) -> tupl
         rank, problem = min(rank, structured_limit(tensor)), replace(problem, n_starts=1)
     first = _few_starts(problem, rank, rng)
     return (first, source) if is_settled(problem, first) else _raise_rank(problem, rank, first, source, rng)
+
+
+def terms_in_good_coordinates(
+    problem: DecompositionProblem, rng: np.random.Generator
+) -> tuple[Terms, str] | None:
+    """Return exact terms of a form in exact numbers that are found in other coordinates, or None.
+
+    In these the derivatives of the form are nearly orthogonal and of one size. An integer matrix leads there
+    without rounding, which ill-conditioned coordinates would magnify.
+    """
+    form, matrix = problem.tensor, np.eye(problem.tensor.dim)
+    if problem.exact_rank is None or form.exact_coefficients is None:
+        return None
+    spreads: list[float] = []
+    while len(spreads) <= TUNING.last_steps:
+        first = ranks.HankelSVD(form, 1)
+        values = first.singular_values
+        spreads.append(values[0] / max(values[-1], TUNING.rounding * values[0]))
+        if first.left.shape[1] < form.dim or spreads[-1] * TUNING.far <= 1:
+            break
+        # Columns of few binary digits, each times a power of two.
+        columns = np.rint(first.left / TUNING.far)
+        powers = np.rint(np.log2(values[0] / values) / form.order)
+        step = (columns * 2.0**powers).astype(int)
+        form = form.change_variables(step.tolist())
+        form = form * Fraction(1, 2 ** binary_exponent(form.coefficients))
+        matrix = matrix @ step
+    # Coordinates that are not much better are left, so that the search comes to an end.
+    if spreads[-1] > TUNING.far**0.5 * spreads[0] or form.exact_coefficients is None:
+        return None
+    flattening = ranks.HankelSVD(form, problem.flattening.row_degree)
+    terms, source = auto_method(replace(problem, tensor=form, flattening=flattening), rng)
+    points = unit_rows(np.linalg.solve(matrix.T, terms.vectors.T).T)
+    exact = exact_or_none(problem, terms.method, points) if terms.is_exact else None
+    return None if exact is None else (replace(exact, rank_bounds=terms.rank_bounds), source)
 
 
 def summand_terms(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[Terms, str] | None:

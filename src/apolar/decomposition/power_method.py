@@ -159,10 +159,11 @@ def points_in_span(
     starts = unit_rows(gaussian_draws(n_draws, dim, is_complex, rng))
     points, values, arrived = _climb(subspace, starts, MAX_STEPS)
     points = points[arrived & (1 - values <= ROUNDING)]
-    # To rounding: a climb ends before its last step.
+    # To rounding: a climb ends before its last step. Along a curve of such points the curvature vanishes, and
+    # damping keeps the slope, which is rounding, from a long step there.
     for _ in range(2 if len(points) else 0):
         at = list(subspace.ascent(points))
-        points = unit_rows(points + subspace.step(points, at, np.full(len(points), ROUNDING)))
+        points = unit_rows(points + subspace.step(points, at, np.full(len(points), ROUNDING**0.5)))
     return points
 
 
