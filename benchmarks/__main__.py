@@ -1,4 +1,4 @@
-"""Run every benchmark, or those named: ``python -m benchmarks exact noise speed``.
+"""Run every benchmark, or those named: ``python -m benchmarks exact noise``.
 
 The name ``suite`` is followed by a folder: ``python -m benchmarks suite FOLDER``.
 """
@@ -7,13 +7,12 @@ import sys
 from importlib import import_module
 
 BENCHMARKS = [
-    *("exact", "noise", "speed", "subspace", "rank_search", "implicit", "em", "kernels", "table"),
+    *("exact", "noise", "subspace", "rank_search", "implicit", "em", "table"),
     *("tensor_peers", "disk", "small_clusters", "generalise", "selection", "left_out", "noise_component"),
     *("overcomplete", "missing", "moment_families", "tails", "hard_tensors", "many"),
 ]
 # Run only when named, as they need hardware or data that not every machine has: a function of a benchmark.
-NAMED = {"gpu": ("gpu", "main"), "implicit_gpu": ("implicit", "gpu"), "threads": ("kernels", "threads")}
-NAMED["suite"] = ("suite", "main")
+NAMED = {"gpu": ("gpu", "main"), "implicit_gpu": ("implicit", "gpu"), "suite": ("suite", "main")}
 
 known = {name: (name, "main") for name in BENCHMARKS} | NAMED
 names, arguments = sys.argv[1:] or BENCHMARKS, list[str]()

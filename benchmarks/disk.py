@@ -1,19 +1,16 @@
-"""A table that stays on disk, compared with the same table in memory; a fit that is killed."""
+"""A table that stays on disk, compared with the same table in memory."""
 
 import json
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 
-import apolar
 from benchmarks import large, problems
 
 N_ROWS, N_COLUMNS, N_COMPONENTS = 30_000_000, 16, 8
-KILLED_ROWS, KILLED_COMPONENTS = 1_000_000, 12
 
 # In a separate process: peak memory is measured per process.
 FIT = """
@@ -33,21 +30,6 @@ start = time.perf_counter()
 model = apolar.GaussianMixture(n_components, covariance_type="spherical", random_state=0).fit(X)
 seconds = time.perf_counter() - start
 print(json.dumps([seconds, peak(), model.n_iter_, model.lower_bound_, model.means_.tolist()]))
-"""
-
-# Overlapping clusters, started at random: many passes.
-LONG = """
-import sys
-import numpy as np
-import apolar
-
-path, checkpoint, n_columns, n_components = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-X = np.memmap(path, dtype=np.float32, mode="r").reshape(-1, n_columns)
-model = apolar.GaussianMixture(
-    n_components, covariance_type="full", init_params="random", random_state=0, tol=1.0,
-    checkpoint=checkpoint, checkpoint_every=5, warm_start=True,
-).fit(X)
-print(model.n_iter_, model.lower_bound_, model.converged_)
 """
 
 
@@ -80,35 +62,8 @@ def fits(path: Path) -> str:
     return setting + "\n\n" + problems.table(header, rows)
 
 
-def killed(path: Path, checkpoint: Path) -> str:
-    large.write(path, KILLED_ROWS, N_COLUMNS, KILLED_COMPONENTS)
-    unbroken = run(LONG, path, checkpoint, N_COLUMNS, KILLED_COMPONENTS).split()
-    checkpoint.unlink()
-    command = [sys.executable, "-c", LONG, *map(str, (path, checkpoint, N_COLUMNS, KILLED_COMPONENTS))]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    reached = 0
-    while reached < int(unbroken[0]) / 2:
-        time.sleep(0.2)
-        if checkpoint.exists():
-            reached = len(apolar.GaussianMixture.load(checkpoint).lower_bounds_)
-        if process.poll() is not None:
-            raise RuntimeError("the fit ended before it was killed")
-    process.kill()
-    process.wait()
-    resumed = run(LONG, path, checkpoint, N_COLUMNS, KILLED_COMPONENTS).split()
-    rows = [
-        ["not killed", *unbroken],
-        [f"killed after pass {reached}, then resumed", f"{reached} + {resumed[0]}", *resumed[1:]],
-    ]
-    text = (
-        f"A fit of {KILLED_COMPONENTS} full components to {KILLED_ROWS:,} rows, from random "
-        "responsibilities, ended by SIGKILL and run again with the same checkpoint."
-    )
-    return text + "\n\n" + problems.table(["run", "passes", "mean log-likelihood", "converged"], rows)
-
-
 def main() -> None:
-    """Run both."""
+    """Measure both."""
     with tempfile.TemporaryDirectory() as folder:
-        parts = [fits(Path(folder) / "rows"), killed(Path(folder) / "rows", Path(folder) / "fit.npz")]
+        parts = [fits(Path(folder) / "rows")]
     problems.save("disk", "Tables on disk", parts, ("numpy", "scipy"))

@@ -8,8 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
-from scipy.stats import multivariate_normal
 from sklearn import datasets
 from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture as TheirMixture
@@ -25,10 +23,8 @@ N_BANKNOTES = 50
 # An adjusted Rand index above this: all rows are in the cluster of their class.
 RIGHT = 0.999
 SIZES = {"thin": (1000, 3000, 10_000, 30_000), "alike": (100, 300, 1000, 3000)}
-N_DRAWS, N_RANDOM = 20, 40
+N_DRAWS = 20
 NEW_ROWS = 20_000
-# Differences per row above this are counted.
-DIFFERENCE = 0.005
 
 
 def ours(n_components: int, seed: int = 0, **settings: Any) -> apolar.GaussianMixture:
@@ -122,13 +118,6 @@ def rows_of(mixture: MixtureParameters, n_rows: int, rng: np.random.Generator) -
     return mixture.means[labels] + np.einsum("nij,nj->ni", roots, noise)
 
 
-def density(mixture: MixtureParameters, X: np.ndarray) -> float:
-    """Return the mean log-density of rows under a mixture."""
-    parts = zip(mixture.weights, mixture.means, mixture.covariances, strict=True)
-    logits = [np.log(weight) + multivariate_normal(*moments).logpdf(X) for weight, *moments in parts]
-    return float(logsumexp(logits, axis=0).mean())
-
-
 def known_mixture(kind: str, rng: np.random.Generator) -> MixtureParameters:
     """Return five components in ten columns: each thin in directions of its own, or all of one shape."""
     k, m = 5, 10
@@ -179,38 +168,6 @@ def known_part(kind: str, title: str, words: str) -> str:
     )
 
 
-def random_record(seed: int) -> dict[str, Any]:
-    """Return how far fits to a random mixture are below the truth, on new rows."""
-    rng = np.random.default_rng([1, seed])
-    m, k, n_rows = int(rng.integers(2, 9)), int(rng.integers(2, 6)), int(rng.integers(150, 601))
-    roots = rng.standard_normal((k, m, 3 * m)) / np.sqrt(3 * m)
-    weights = rng.dirichlet(np.full(k, 3.0))
-    if rng.random() < 0.4:
-        weights = np.array([0.8, *np.full(k - 1, 0.2 / (k - 1))])
-    means = 1.65 * rng.standard_normal((k, m))
-    mixture = MixtureParameters(weights, means, roots @ np.swapaxes(roots, 1, 2))
-    X, new = rows_of(mixture, n_rows, rng), rows_of(mixture, NEW_ROWS, rng)
-    best = density(mixture, new)
-    return {name: best - float(model.fit(X).score(new)) for name, model in models(k).items()}
-
-
-def random_part() -> str:
-    records = pool.run(random_record, [(seed,) for seed in range(N_RANDOM)])
-    regrets = {name: np.array([record[name] for record in records]) for name in records[0]}
-    rows = []
-    for name, values in regrets.items():
-        gains = values - regrets["default"]
-        better, worse = np.sum(gains > DIFFERENCE), np.sum(gains < -DIFFERENCE)
-        numbers = [f"{number(values):.4f}" for number in (np.mean, np.median, np.max)]
-        rows.append([name, *numbers, f"{better}, {worse}"])
-    head = ["fit", "mean", "median", "largest", f"default better, worse, by {DIFFERENCE}"]
-    return (
-        f"## Random mixtures\n\n{N_RANDOM} mixtures of 2 to 5 components in 2 to 8 columns, full "
-        f"covariances, 150 to 600 rows. How far the log-likelihood per row of {NEW_ROWS:,} new rows is below "
-        "that of the true mixture.\n\n" + problems.table(head, rows)
-    )
-
-
 # --- more columns than rows -----------------------------------------------------------------
 
 
@@ -258,7 +215,6 @@ def main() -> None:
             banknote_part(),
             known_part("thin", "Thin components", thin),
             known_part("alike", "Components that are alike", alike),
-            random_part(),
             wide_part(),
         ],
         ("numpy", "scipy", "scikit-learn"),

@@ -1,4 +1,4 @@
-"""Mixtures of every family from moments alone and by maximum likelihood; as starts of EM; a choice."""
+"""Mixtures of every family from moments alone and by maximum likelihood; and as starts of EM."""
 
 import time
 import warnings
@@ -196,39 +196,6 @@ def starts() -> str:
     return problems.table(["family", "r", "m", "gap", "rows", *names], rows)
 
 
-def choices() -> str:
-    """Return a table of how often family and number of components are chosen right."""
-    kinds = ("spherical", "diag", "tied", "full")
-    rows = []
-    for family, r in (("spherical", 3), ("diag", 3), ("tied", 3), ("full", 2)):
-        for n_rows in (10_000, 100_000):
-            by_moments = by_rows = 0
-            for seed in SEEDS:
-                truth = random_mixture(family, 4, r, 4.0, [seed, r, 4])
-                X = drawn(truth, n_rows, np.random.default_rng([seed, n_rows]))
-                best = apolar.select_from_moments(X, range(1, 5), kinds).best
-                by_moments += (best.covariance_type, best.n_components) == (family, r)
-                chosen = apolar.select(X, range(1, 5), kinds, random_state=0).best
-                by_rows += (chosen.covariance_type, chosen.n_components) == (family, r)
-            rows.append([family, f"{r}", f"{n_rows:,}", f"{by_moments}", f"{by_rows}", f"{len(SEEDS)}"])
-    return problems.table(["family", "r", "rows", "by moments", "BIC of the rows", "of"], rows)
-
-
-def sums() -> str:
-    """Return a table of the time of sums of powers, a million rows of ten columns."""
-    X = np.random.default_rng(0).standard_normal((1_000_000, 10))
-    least = {}
-    for order in (3, 4, 5):
-        measured = []
-        for _ in range(5 if order < 5 else 2):
-            begun = time.perf_counter()
-            apolar.MomentSketch(10, order=order).update(X)
-            measured.append(time.perf_counter() - begun)
-        least[order] = min(measured)
-    rows = [[f"{o}", f"{1e3 * t:.0f}", f"{t / least[3]:.1f}"] for o, t in least.items()]
-    return problems.table(["order", "ms", "times order three"], rows)
-
-
 def main() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -241,10 +208,6 @@ def main() -> None:
             "As starts: how often EM ends within half a nat of EM from the truth, or above, and the time of "
             "the whole fit.",
             starts(),
-            "Family and number of components, chosen from a sketch of order four:",
-            choices(),
-            "Sums of powers of 1,000,000 x 10 rows:",
-            sums(),
         ]
     title = "Mixtures of every family from moments alone"
     problems.save("moment_families", title, parts, ("numpy", "scipy", "scikit-learn"))

@@ -13,8 +13,6 @@ MCLUST_PAGE = TESTS.parent / "docs" / "mclust.md"
 SLOW = (
     "data/dask/test_cluster.py",
     "data/dask/test_results.py::test_processes",
-    "data/dask/test_results.py::test_workers_use_the_kernels_of_this_processor_in_one_thread",
-    "data/test_disk.py::test_memory_stays_bounded",
     "decomposition/test_rank_search.py::test_noise_alone_has_no_rank",
     "decomposition/test_rank_search.py::test_the_rank_of_a_large_tensor_under_heavy_noise",
     "load/",
@@ -28,11 +26,11 @@ SLOW = (
     "estimator/test_checkpoint.py::test_a_fit_that_is_killed_goes_on",
     "estimator/test_warnings.py::test_that_good_starts_disagree_is_shown_on_demand",
     "recovery/test_families.py::test_family_and_number_are_chosen_from_moments_alone",
-    "test_selection.py::test_no_component_of_a_candidate_is_empty",
     "peers/",
     "scikit_learn/test_their",
     "reports/test_browser.py",
     "typing/test_types.py::test_a_script_passes_the_strict_mode_of_mypy",
+    "test_mclust.py::test_one_more_component_is_tested_until_it_is_no_better",
     "test_package.py::test_examples_run",
 )
 

@@ -20,6 +20,12 @@ def pairs(first, *others):
     return list(itertools.islice(zip(*map(itertools.cycle, (first, *others)), strict=True), most))
 
 
+def matrices_of(model):
+    """Return the covariance matrices of a fitted mixture, shape (n_components, n_features, n_features)."""
+    kind = FAMILIES[model.covariance_type]
+    return kind.matrices(np.asarray(model.covariances_), *model.means_.shape)
+
+
 def random_mixture(n_components, n_features, seed, *, spread=5.0):
     """Return a mixture whose means are in general position."""
     rng = np.random.default_rng(seed)

@@ -35,29 +35,6 @@ def test_what_a_result_used_is_cited():
     assert len(cited) == len(set(cited))
 
 
-SHRINKAGE = {"greene1989", "friedman1989", "hoffbeck1996", "stone1974", "bozdogan1994"}
-
-
-@pytest.mark.parametrize(
-    ("settings", "cited"),
-    [
-        ({}, SHRINKAGE),
-        ({"prior": "conjugate"}, {"fraley2007"}),
-        ({"prior": apolar.Prior(scale=0.1)}, {"fraley2007"}),
-        # These share all that the default prior could shrink.
-        ({"covariance_type": "tied_spherical"}, {"fraley2007"}),
-        ({"prior": None}, set()),
-        ({"reg_covar": 1e-6}, set()),
-    ],
-)
-def test_the_prior_that_was_used_is_cited(settings, cited):
-    X, _ = apolar.datasets.make_example(2, 300, random_state=0)
-    model = apolar.GaussianMixture(
-        **{"n_components": 3, "covariance_type": "spherical", "init_params": "moments", **settings}
-    )
-    assert set(keys(apolar.citation(model.fit(X)))) & (SHRINKAGE | {"fraley2007"}) == cited
-
-
 def test_bad_arguments():
     with pytest.raises(TypeError, match="citation takes mixtures"):
         apolar.citation(3)

@@ -72,7 +72,12 @@ def console_examples(text):
 WITH_COMMANDS = [page for page in [README, *PAGES] if console_examples(page.read_text())]
 
 
-@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
+# The tutorial has most of them, and takes as long as all others together.
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] * (page.stem == "tutorial")) for page in WITH_COMMANDS],
+    ids=lambda page: page.name,
+)
 def test_commands_print_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -147,14 +152,3 @@ def test_the_workflow_tests_what_the_classifiers_say():
     said = {found[1] for text in PROJECT["classifiers"] if (found := re.search(r":: (3\.\d+)$", text))}
     assert tested == said
     assert PROJECT["requires-python"] == f">={min(said, key=lambda text: int(text[2:]))}"
-
-
-def test_hooks_and_templates_of_issues_can_be_read():
-    yaml = pytest.importorskip("yaml")
-    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
-    versions = {repo["repo"].rpartition("/")[2]: repo.get("rev") for repo in hooks}
-    pins = (ROOT / "constraints.txt").read_text().splitlines()
-    assert f"ruff=={versions['ruff-pre-commit'].removeprefix('v')}" in pins
-    for template in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"):
-        form = yaml.safe_load(template.read_text())
-        assert template.stem == "config" or {"name", "description", "body"} <= set(form), template

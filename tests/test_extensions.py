@@ -147,9 +147,9 @@ def test_a_file_format(monkeypatch, tmp_path):
     monkeypatch.setitem(FORMATS, "json", TableFormat(open_json, (".json",), (b"[{",)))
     path = tmp_path / "rows.json"
     path.write_text(json.dumps([{"a": float(i), "b": float(i % 3)} for i in range(9)]))
-    with read_table(str(path)) as table:
-        assert table.names == ("a", "b")
-        np.testing.assert_array_equal(table.X[:, 1], np.arange(9) % 3)
+    table = read_table(str(path))
+    assert table.names == ("a", "b")
+    np.testing.assert_array_equal(table.X[:, 1], np.arange(9) % 3)
 
 
 # --- another place where rows are -------------------------------------------------------------

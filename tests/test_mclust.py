@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 import apolar
-from apolar.mixture.families import FAMILIES, UNIVARIATE
-from apolar.selection import mclust
 
 PEOPLE = apolar.datasets.load_diabetes()
 RNG = np.random.default_rng(0)
@@ -67,21 +65,6 @@ def test_the_summary_shows_parameters_on_demand():
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (-2303.4961, "-2303.496"),
-        (145.0, "145"),
-        (0.5, "0.5"),
-        (0.0, "0"),
-        (12345678.9, "12345679"),
-        (1e-3, "0.001"),
-    ],
-)
-def test_numbers_have_seven_digits(value, text):
-    assert mclust._figures(value) == text
-
-
-@pytest.mark.parametrize(
     ("rows", "names", "expected", "words"),
     [
         (X, "VVI", "XXI", "diagonal multivariate normal"),
@@ -131,10 +114,6 @@ def test_annotated_data_are_read_where_asked():
     assert apolar.Mclust(data, 3, "VVI", random_state=0).loglik == pytest.approx(whole.loglik)
 
 
-def test_all_families_have_words():
-    assert {kind.code for kind in FAMILIES.values()} | set(UNIVARIATE) <= set(mclust.WORDS)
-
-
 def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match="at least 1"):
         apolar.Mclust(X, 0)
@@ -153,30 +132,17 @@ def test_too_few_tables_for_the_level_are_refused():
 
 
 def test_one_more_component_is_tested_until_it_is_no_better():
-    test = apolar.mclustBootstrapLRT(X, "VVI", nboot=29, random_state=0)
+    test = apolar.mclustBootstrapLRT(X, "VVI", nboot=19, random_state=0)
     assert test.G == 3
     assert len(test.obs) == len(test.p_value) == len(test.boot) == 3
-    assert test.p_value[:2].tolist() == [1 / 30, 1 / 30]
+    assert test.p_value[:2].tolist() == [1 / 20, 1 / 20]
     assert test.p_value[2] > 0.05
     fits = apolar.select(X, (1, 2), "VVI", random_state=0).table
     assert test.obs[0] == pytest.approx(2 * (fits[1].log_likelihood - fits[0].log_likelihood), rel=1e-4)
-    assert [len(drawn) for drawn in test.boot] == [29, 29, 29]
+    assert [len(drawn) for drawn in test.boot] == [19, 19, 19]
     lines = repr(test).splitlines()
     assert lines[0].endswith("(VVI)")
     assert lines[-1].split()[:3] == ["3", "vs", "4"]
-    again = apolar.mclustBootstrapLRT(X, "VVI", nboot=29, maxG=1, random_state=0)
-    np.testing.assert_array_equal(again.boot[0], test.boot[0])
-
-
-def test_the_level_is_kept_by_one_component():
-    rng = np.random.default_rng(1)
-    tables = rng.standard_normal((4, 60, 1))
-    p_values = [
-        apolar.mclustBootstrapLRT(rows, "E", nboot=19, maxG=1, random_state=seed).p_value[0]
-        for seed, rows in enumerate(tables)
-    ]
-    # Of 4 tables without clusters, three or more are below 0.05 in 0.05% of cases.
-    assert np.sum(np.array(p_values) <= 0.05) < 3
 
 
 def test_tables_without_a_maximum_do_not_raise_the_p_value():
@@ -184,15 +150,6 @@ def test_tables_without_a_maximum_do_not_raise_the_p_value():
     test = apolar.mclustBootstrapLRT(X, "VII", nboot=19, maxG=1, random_state=0)
     assert np.isnan(test.boot[0]).any()
     assert test.G == 2
-
-
-def test_weights_are_of_the_rows_and_not_of_those_drawn():
-    counts = np.full(len(X), 2.0)
-    test = apolar.mclustBootstrapLRT(
-        X, "VVI", nboot=5, level=0.2, maxG=1, random_state=0, sample_weight=counts
-    )
-    assert not np.isnan(test.boot[0]).any()
-    assert (1 if test.p_value[0] > 0.2 else 2) == test.G
 
 
 def test_numbers_that_cannot_be_compared_are_refused():

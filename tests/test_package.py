@@ -17,7 +17,7 @@ import apolar
 from apolar._core import compiled
 from apolar._core.threads import default_threads
 from cli.commands import run
-from kernel_sums import TARGETS, needs_kernels
+from kernel_sums import needs_kernels
 
 ROOT = Path(__file__).parents[1]
 
@@ -121,34 +121,33 @@ def fresh(**environment):
 
 
 def test_versions_libraries_threads_and_kernels_are_shown(capsys, monkeypatch):
-    monkeypatch.setattr("apolar.versions.OPTIONAL", ("no-such-library",))
+    monkeypatch.setattr("apolar.versions.LIBRARIES", ("no-such-library",))
     apolar.show_versions()
     text = capsys.readouterr().out
     shown = dict(entries(text))
-    assert shown["version"] == apolar.__version__
+    assert ("version", apolar.__version__) in entries(text)
     assert shown["numpy"] == np.__version__
     assert shown["no-such-library"] == "not installed"
     assert shown["threads"] == str(default_threads())
     assert shown["kernels"].split()[0] == compiled.kernels_in_use()
-    assert shown["Python"].startswith(sys.version.split()[0])
-    assert any(name == "blas" for name, _ in entries(text))
+    assert shown["python"].startswith(sys.version.split()[0])
+    assert ("user_api", "blas") in entries(text)
 
 
 def test_the_command_line_shows_them_with_verbose():
     plain, refused = run("--version"), run("--verbose", "fit", "table.csv")
     assert (plain.exit_code, plain.output) == (0, f"main, version {apolar.__version__}\n")
     for order in (("--version", "-v"), ("--verbose", "--version")):
-        assert dict(entries(run(*order).output))["version"] == apolar.__version__
+        assert ("version", apolar.__version__) in entries(run(*order).output)
     assert refused.exit_code == 2
     assert "--verbose needs --version" in refused.output
 
 
 @needs_kernels
-@pytest.mark.parametrize("kernels", ["numpy", *TARGETS[-1:]])
-def test_the_environment_chooses_kernels(kernels):
-    shown = dict(entries(fresh(APOLAR_KERNELS=kernels).stdout))
-    assert shown["kernels"].split(" ")[0] == kernels
-    assert f"APOLAR_KERNELS={kernels}" in shown["kernels"]
+def test_the_environment_chooses_kernels():
+    shown = dict(entries(fresh(APOLAR_KERNELS="numpy").stdout))
+    assert shown["kernels"].split(" ")[0] == "numpy"
+    assert "APOLAR_KERNELS=numpy" in shown["kernels"]
 
 
 @needs_kernels

@@ -45,25 +45,6 @@ def test_criteria_have_both_signs_under_names_of_their_own():
         scores.mclust_bic(-1.0, 1, 0)
 
 
-def test_the_table_of_criteria():
-    rng = np.random.default_rng(0)
-    posteriors, weights = rng.dirichlet([1.0, 1.0, 1.0], 20), rng.uniform(1, 3, 20)
-    log_certainty = float(weights @ np.log(posteriors.max(axis=1)))
-    log_likelihood, n_parameters, n_samples = -123.4, 7, 40.5
-    bic = scores.lower_is_better_bic(log_likelihood, n_parameters, n_samples)
-    expected = {
-        "bic": bic,
-        "aic": scores.lower_is_better_aic(log_likelihood, n_parameters),
-        "icl": scores.lower_is_better_icl(bic, posteriors, weights),
-        "evidence": 300.5,
-        "loo": 260.5,
-    }
-    assert list(scores.CRITERIA) == list(expected)
-    fit = scores.FitSummary(log_likelihood, n_parameters, n_samples, log_certainty, -150.25, -130.25)
-    for name, criterion in scores.CRITERIA.items():
-        assert criterion(fit) == fit.criteria[name] == expected[name]
-
-
 def test_the_error_rate_where_clusters_share_classes():
     rng = np.random.default_rng(0)
     for _ in range(20):

@@ -1,7 +1,6 @@
 """Selection: the right candidate wins, neighbours help, the table says what happened, progress is told."""
 
 import re
-import sys
 import warnings
 from dataclasses import fields, replace
 
@@ -10,22 +9,15 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import load_wine
 
-from apolar._core.settings import SETTINGS
+from apolar import Prior
 from apolar.datasets import load_iris, make_example
 from apolar.estimator import GaussianMixture
 from apolar.exceptions import ColumnWarning, FarRowsWarning
-from apolar.mixture.families import family
-from apolar.mixture.prior import Prior
 from apolar.scores import CRITERIA, adjusted_rand_index
-from apolar.selection import Row, Selection, grid, select
-from apolar.selection.selection_table import ranked_rows, reason
+from apolar.selection import Row, select
+from apolar.selection.selection_table import ranked_rows
+from mixtures import matrices_of
 from references import table
-
-
-def _reason(candidates, criterion):
-    """Return the reason for the lowest criterion of a table."""
-    models = {ranked_rows(candidates, criterion)[0].key: "best"}
-    return reason(Selection("best", tuple(candidates), criterion, "", models))
 
 
 def clusters(covariances, counts, seed=0, apart=6.0):
@@ -138,12 +130,6 @@ def test_tables_of_other_makes(example):
     assert table["bic"][1] == plain.table[1].bic
 
 
-def test_to_pandas_without_pandas(selection, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="to_pandas needs pandas"):
-        selection.to_pandas()
-
-
 def test_the_text_is_a_table_with_the_winner_marked(selection):
     head, *lines, empty, reason = str(selection).splitlines()
     criteria = ["log-likelihood", "BIC", "AIC", "ICL", "-2 log evidence", "-2 LOO"]
@@ -153,40 +139,6 @@ def test_the_text_is_a_table_with_the_winner_marked(selection):
     assert marked.split()[:2] == ["spherical", "4"]
     assert (empty, reason) == ("", selection.reason)
     assert repr(selection) == str(selection)
-
-
-def rows(*values, first=1):
-    return [Row("full", first + k, 5, bic=value, aic=value, icl=value) for k, value in enumerate(values)]
-
-
-def failed(*numbers):
-    return [Row("full", number, 5, failed="no spread") for number in numbers]
-
-
-@pytest.mark.parametrize(
-    ("difference", "words"),
-    [(0.5, "weak"), (2.0, "positive"), (5.9, "positive"), (6.1, ": strong"), (11, "very strong")],
-)
-def test_the_reason_weighs_the_difference(difference, words):
-    text = _reason(rows(100.0, 100 + difference) + failed(3), "bic")
-    assert text.startswith("1 full component has the lowest BIC, 100.0, ")
-    assert words in text
-
-
-def test_the_reason_mentions_the_edge():
-    upper = _reason(failed(2, 3) + rows(1.0, first=4), "icl")
-    assert "no other to compare with" in upper
-    assert "No more than 4 were tried: try more." in upper
-    assert "No fewer than 3 were tried: try fewer" in _reason(rows(1.0, 2.0, first=3), "aic")
-    assert "tried" not in _reason(rows(1.0, 2.0) + failed(3), "bic")
-    assert "tried" not in _reason(rows(1.0, first=3), "bic")
-
-
-def test_one_model_by_two_names_is_compared_once():
-    same = [replace(row, log_likelihood=-40.0) for row in rows(100.0) + rows(100.0)]
-    other = replace(rows(103.0)[0], n_parameters=9, log_likelihood=-38.0)
-    text = _reason([same[0], replace(same[1], covariance_type="tied"), other], "bic")
-    assert "3.0 below" in text
 
 
 def test_failures_are_recorded_and_not_raised():
@@ -212,13 +164,6 @@ def test_warnings_go_into_the_rows(example):
     assert "not converged" in str(selection)
 
 
-def test_lines_are_printed_if_asked_for(example, capsys):
-    select(example[:100], (1, 2), "spherical", verbose=1, random_state=0)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2
-    assert lines[0].startswith("1 spherical component: log-likelihood")
-
-
 def test_one_number_one_family_and_repeats(example):
     X = example[:100]
     single = select(X, 2, "full", random_state=np.random.default_rng(0), tol=1e-2)
@@ -234,17 +179,13 @@ def test_one_number_one_family_and_repeats(example):
     [
         ({"n_components": 0}, ValueError, "n_components must be at least 1"),
         ({"n_components": [1, 2.5]}, TypeError, "n_components must be an integer"),
-        ({"n_components": "3"}, TypeError, "n_components must be an integer"),
         ({"n_components": []}, ValueError, "n_components is empty"),
         ({"covariance_type": "round"}, ValueError, "covariance_type must be one of"),
-        ({"covariance_type": ["full", 3]}, ValueError, "covariance_type must be one of"),
         ({"covariance_type": ()}, ValueError, "covariance_type is empty"),
         ({"criterion": "dic"}, ValueError, "criterion must be one of 'bic', 'aic', 'icl', 'evidence'"),
         ({"means_init": np.zeros((2, 6))}, ValueError, "means_init belongs to one mixture"),
-        ({"init_params": np.zeros(50)}, ValueError, "init_params belongs to one mixture"),
         ({"iterations": 3}, TypeError, "no parameter 'iterations'"),
         ({"tol": -1.0}, ValueError, "tol"),
-        ({"random_state": -1}, ValueError, "random_state"),
         ({"sample_weight": np.ones(3)}, ValueError, "sample_weight"),
         ({"X": np.full((50, 2), np.inf)}, ValueError, "infinity"),
     ],
@@ -273,7 +214,7 @@ def test_constant_columns_do_not_change_the_choice():
 
 def test_one_gaussian_is_one_cluster():
     n_wrong = 0
-    for n_samples, n_features in ((5, 3), (40, 6), (50, 10)):
+    for n_samples, n_features in ((5, 3), (40, 6)):
         for seed in range(2):
             X = np.random.default_rng(seed).standard_normal((n_samples, n_features))
             selection = select(X, random_state=0)
@@ -304,22 +245,6 @@ def test_a_likelihood_without_maximum_is_not_compared():
         selection = select(narrow, (1, 2), families, random_state=0, **given)
         assert selection.table[1].failed.startswith("the likelihood has no maximum")
     assert list(selection.models) == [("spherical", 1), ("full", 1)]
-
-
-def test_no_component_of_a_candidate_is_empty():
-    # Integers from 1 to 10, most of them 1 in one of two groups, as in the Wisconsin biopsies.
-    rng = np.random.default_rng(0)
-    low = np.where(rng.random((200, 6)) < 0.9, 1, rng.integers(2, 5, (200, 6)))
-    high = np.clip(np.round(6 + 2.5 * rng.standard_normal((120, 6))), 1, 10)
-    X = np.concatenate([low, high]).astype(float)
-    selection = select(X, range(1, 7), ("full", "diag", "VVE", "VEI", "tied"), random_state=0)
-    for (kind, k), model in selection.models.items():
-        assert model.weights_.min() * len(X) > 0.9, (kind, k)
-    assert selection.best.n_components > 1
-    # A cell is no worse than the same family fitted by itself, which has a prior.
-    best = selection.best_row
-    alone = GaussianMixture(best.n_components, covariance_type=best.covariance_type, random_state=0).fit(X)
-    assert best.bic < alone.bic(X) + 1
 
 
 @pytest.mark.parametrize(("size", "place"), [(1e3, slice(None)), (1e5, 1), (1e7, slice(None)), (1e7, 1)])
@@ -363,10 +288,9 @@ def test_candidates_are_no_narrower_than_the_rounding_of_scores():
     high = np.clip(np.round(6 + 2.5 * rng.standard_normal((300, 5))), 1, 10)
     X = np.where(is_low[:, None], low, high).astype(float)
     selection = select(X, range(1, 5), ("diag", "full"), random_state=0)
-    for (kind, r), model in selection.models.items():
-        matrices = family(kind).matrices(model.covariances_, r, 5)
+    for model in selection.models.values():
         # Rounding errors have a variance of 1/12; where EM stops, a variance is within some per cent.
-        assert np.linalg.eigvalsh(matrices).min() > 0.95 / 12
+        assert np.linalg.eigvalsh(matrices_of(model)).min() > 0.95 / 12
     # Flat components are not worth more than they say: a density of 1.4 at each score, not hundreds.
     without = select(X, range(1, 5), ("diag", "full"), random_state=0, prior=Prior())
     assert selection.best.bic(X) > without.best.bic(X) + 1000
@@ -390,7 +314,7 @@ def test_a_longer_list_does_not_make_a_candidate_worse():
 
 
 def test_columns_whose_covariances_do_not_fit_into_memory_are_refused():
-    X = np.random.default_rng(0).uniform(size=(20, 200_000))
+    X = np.random.default_rng(0).uniform(size=(20, 100_000))
     with pytest.raises(MemoryError, match="use 'diag' or 'spherical'"):
         select(X, 2, "full")
     # By default covariances with more parameters than the table has values are not compared.
@@ -427,21 +351,6 @@ def test_candidates_are_counted_also_those_that_are_dropped(iris):
     check(calls, FITTING, 9)
     assert list(dict.fromkeys(what for what, _, _ in calls)) == [FITTING, REFINING]
     check(reports(iris, (1, 2), ("diag", "spherical"), "evidence"), FITTING, 4)
-
-
-def test_fits_to_all_rows_are_counted(iris, monkeypatch):
-    monkeypatch.setattr(grid, "SETTINGS", replace(SETTINGS, sample_rows=60))
-    calls = reports(np.repeat(iris, 2, axis=0), (2, 3), "diag")
-    totals = {total for what, _, total in calls if what == ON_ALL_ROWS}
-    assert len(totals) == 1
-    check(calls, ON_ALL_ROWS, totals.pop())
-
-
-def test_a_callback_changes_nothing(iris):
-    told, silent = (
-        select(iris, (2, 3), "full", callback=callback, random_state=0) for callback in (print, None)
-    )
-    assert [row.bic for row in told.table] == [row.bic for row in silent.table]
 
 
 def test_no_fit_is_below_that_of_mclusts_start_without_a_prior():
@@ -502,13 +411,6 @@ def test_clusters_are_those_on_which_families_agree():
     assert selection.agreement == pytest.approx(max(map(agreement, labels)))
 
 
-def test_one_gaussian_is_one_cluster_for_all_families():
-    X = np.random.default_rng(0).standard_normal((200, 3))
-    selection = select(X, range(1, 5), criterion="clusters", random_state=0)
-    assert selection.clusters.n_clusters == 1
-    assert "lowest BIC" in selection.reason
-
-
 def test_clusters_may_have_several_components():
     rng = np.random.default_rng(0)
     squares = rng.uniform(-1, 1, (400, 2)) + np.repeat([[0, 0], [4, 0]], 200, axis=0)
@@ -541,3 +443,27 @@ def test_by_rows_left_out_the_simplest_within_one_standard_error_is_chosen():
     assert not any(is_near(row) for row in selection.table if row.n_parameters < best.n_parameters)
     assert f"{best.named} are chosen" in selection.reason
     assert "within one standard error over the rows" in selection.reason
+
+
+def test_fits_to_all_rows_are_counted():
+    # More rows than those on which candidates are compared first.
+    calls = reports(make_example(1, 60_000, random_state=0)[0], (4, 5), ("spherical", "tied_spherical"))
+    totals = {total for what, _, total in calls if what == ON_ALL_ROWS}
+    assert len(totals) == 1
+    check(calls, ON_ALL_ROWS, totals.pop())
+
+
+def test_lines_are_printed_if_asked_for(example, capsys):
+    select(example[:100], (1, 2), "spherical", verbose=1, random_state=0)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("1 spherical component: log-likelihood")
+
+
+def test_by_rows_left_out_the_scale_of_the_weights_does_not_matter(example):
+    few, weights = example[:200], np.linspace(0.5, 1.0, 200)
+    by_scale = [
+        select(few, [1, 3], "spherical", "loo", sample_weight=scale * weights, random_state=0)
+        for scale in (1.0, 1e307)
+    ]
+    assert by_scale[0].best_row.key == by_scale[1].best_row.key

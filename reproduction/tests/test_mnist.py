@@ -44,50 +44,9 @@ def test_principal_components(mnist01):
     assert mnist01.data.mean(axis=0) == pytest.approx(np.zeros(5), abs=1e-10)
 
 
-def test_principal_axes(mnist01, images):
-    pixels = images.data[:, images.data.std(axis=0) > 0]
-    assert pixels.shape[1] == 617
-    standardised = (pixels - pixels.mean(axis=0)) / pixels.std(axis=0)
-    # Components over their variance are the axes: unit vectors, the largest entry of each above zero.
-    axes = standardised.T @ mnist01.data / (len(pixels) * mnist01.data.var(axis=0))
-    assert axes.T @ axes == pytest.approx(np.eye(5), abs=1e-10)
-    assert np.all(axes.max(axis=0) == np.abs(axes).max(axis=0))
-    assert standardised @ axes == pytest.approx(mnist01.data, abs=1e-9)
-
-
 def test_fewer_components_are_the_first_ones(mnist01):
     # The solver takes other steps for other numbers of components: equal up to rounding.
     assert load_mnist01(n_components=2).data == pytest.approx(mnist01.data[:, :2], abs=1e-9)
-
-
-def test_images_are_grey_levels(images):
-    assert images.data.shape == (12665, 784)
-    assert images.data.dtype == np.float64
-    assert (images.data.min(), images.data.max()) == (0, 255)
-    assert np.array_equal(images.data, np.round(images.data))
-
-
-def test_mnist_with_its_mean_is_the_same_shifted():
-    centred, shifted = load_mnist01(3).data, load_mnist01(3, centred=False).data
-    offsets = shifted - centred
-    np.testing.assert_allclose(offsets, np.broadcast_to(offsets[0], offsets.shape), atol=1e-9)
-    assert np.abs(shifted.mean(axis=0)).min() > 0.5
-
-
-def test_no_pickle_is_needed():
-    with (
-        DATA.joinpath("mnist01.npz").open("rb") as stream,
-        np.load(stream, allow_pickle=False) as arrays,
-    ):
-        kinds = {name: (arrays[name].dtype, arrays[name].shape) for name in arrays.files}
-        index = arrays["index"]
-    assert kinds == {
-        "images": (np.uint8, (12665, 784)),
-        "labels": (np.uint8, (12665,)),
-        "index": (np.int32, (12665,)),
-    }
-    assert np.all(np.diff(index) > 0)
-    assert index[-1] < 60_000
 
 
 @pytest.mark.parametrize(

@@ -83,17 +83,6 @@ def test_the_paper_error_rate_lets_clusters_share_a_class():
     assert error_rate(task.labels, result.predicted) == pytest.approx(0.381, abs=5e-4)
 
 
-def test_shifting_the_data_changes_the_paper_moments_only():
-    task = load_task("table7", seed=0)
-    shifted = replace(task, X=task.X - task.X.mean(axis=0))
-    for method in METHODS:
-        plain_bic, shifted_bic = (cluster(method, data, seed=0).bic for data in (task, shifted))
-        if method == "em_mom":
-            assert abs(plain_bic - shifted_bic) > 1e-4
-        else:
-            assert plain_bic == pytest.approx(shifted_bic, abs=1e-6)
-
-
 def test_a_table_has_the_promised_columns_and_rows():
     task = load_task("table7", 0)
     results = {method: time_method(method, task, 0) for method in METHODS}
@@ -118,11 +107,6 @@ def test_counts_are_shown_where_the_paper_slips():
     assert counts.cells("em_moments")[0] == ""
 
 
-def test_the_same_seed_gives_the_same_rows_and_another_gives_others():
-    assert np.array_equal(load_task("table1", 3).X, load_task("table1", 3).X)
-    assert not np.array_equal(load_task("table1", 3).X, load_task("table1", 4).X)
-
-
 @pytest.mark.parametrize(
     ("names", "labels"),
     [
@@ -143,6 +127,7 @@ def test_each_table_has_the_four_methods_and_its_number_in_print():
     assert ITEMS["figure2"].caption.startswith("Figure 2: ")
 
 
+@pytest.mark.slow
 def test_the_first_figure_shows_four_columns_and_all_rows():
     figure = run.draw_figure("figure1")
     task = load_task("table1", 0)
@@ -155,13 +140,6 @@ def test_the_first_figure_shows_four_columns_and_all_rows():
     texts = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
     for label, count in enumerate(np.bincount(task.labels)):
         assert any(text.startswith(f"class {label} ({count}") for text in texts), texts
-
-
-def test_the_third_figure_shows_five_columns_of_mnist(monkeypatch):
-    monkeypatch.setattr(run, "load_task", lambda label, seed: small(label))
-    figure = run.draw_figure("figure3")
-    assert len(figure.axes) == 25
-    assert any(text.get_text().startswith("0 (") for text in figure.legends[0].get_texts())
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import re
 from importlib import resources
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 from apolar.decomposition import Waring
 from apolar.estimator import BayesianGaussianMixture, GaussianMixture, MixtureImputer
 from apolar.estimator.inputs import check_parameters
@@ -72,12 +74,10 @@ def _keys(result: Any) -> list[str]:
     if isinstance(result, Selection):
         return [*_CRITERIA.get(result.criterion, ()), *_keys(result.best)]
     if isinstance(result, MixtureImputer):
-        if not hasattr(result, "mixture_"):
-            raise ValueError("This imputer is not fitted: fit it, then ask what to cite.")
+        check_is_fitted(result)
         return ["ghahramani1994", *_keys(result.mixture_)]
     if isinstance(result, GaussianMixture):
-        if not hasattr(result, "start_"):
-            raise ValueError("This mixture is not fitted: fit it, then ask what to cite.")
+        check_is_fitted(result)
         keys = [key for name, cited in _STARTS.items() if name in result.start_ for key in cited]
         if isinstance(result, BayesianGaussianMixture):
             return [*keys, "attias2000", "blei2006"]

@@ -40,6 +40,15 @@ def warn_user(message: str | Warning, category: type[Warning] | None = None) -> 
     warnings.warn(message, category, stacklevel=level + 1)
 
 
+def is_hidden(category: type[Warning]) -> bool:
+    """Return whether the filters of warnings hide all of a category: then nothing is computed for it."""
+    for action, message, about, module, line in warnings.filters:
+        is_ignored = action == "ignore"
+        if issubclass(category, about) and not (is_ignored and (message or module or line)):
+            return is_ignored
+    return False
+
+
 class ApolarWarning(UserWarning):
     """The base of all warnings of apolar."""
 

@@ -26,7 +26,7 @@ static int is_supported(void) {
 }
 
 const Kernels avx512_kernels = {"avx512", is_supported, NAME(e_step), NAME(rows), NAME(third),
-                              NAME(merge_costs), NAME(added_gains)};
+                              NAME(merge_costs)};
 
 #else
 typedef int not_empty; /* a file must declare something */

@@ -111,17 +111,14 @@ INLINE double *workspace(Buffers *buffers, isize n) {
   return work;
 }
 
-/* The functions, one step each. */
-#define SMALL_FUNCTIONS(X) \
-  X(inverses) X(natural) X(merging_terms) X(left_out) X(relative_scatter) X(gradient) \
-  X(joint_rotation) X(merge_costs) X(merge_tree) X(added_gains) X(family_m_step) X(plain_run)
+/* The functions: passes over rows, and one step of EM each. */
+#define FUNCTIONS(X) \
+  X(e_step) X(rows) X(third) X(inverses) X(natural) X(merging_terms) X(left_out) X(gradient) \
+  X(joint_rotation) X(merge_costs) X(merge_tree) X(family_m_step) X(plain_run)
 
 #define DECLARED(name) PyObject *py_##name(PyObject *, PyObject *const *, Py_ssize_t);
-SMALL_FUNCTIONS(DECLARED)
+FUNCTIONS(DECLARED)
 #undef DECLARED
-
-/* The rows of a comparison, from the buffers of these numbers; 0 if the arrays do not fit together. */
-int are_rows(Buffers *buffers, int row_stats, int weights, isize n_stats, ComparedRows *rows);
 
 /* A covariance family, from the four arguments (code, m, r, least) of a call, and the buffers of the frame and its
    inverse, of that number and the next; 0, with an exception, if there is none. */

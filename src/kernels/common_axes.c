@@ -142,7 +142,7 @@ static double cost_of(const Rotation *of) {
 /* The better of two starts: the axes of all rows of the components together, and of the mean covariance. */
 static int cold_start(Rotation *of, double *axes, double *work) {
   isize m = of->sharing->form.m, r = of->sharing->n_components, mm = m * m;
-  double *mean = work, *other = work + mm, *values = work + 2 * mm, *rest = values + m, least = INFINITY;
+  double *mean = work, *other = work + mm, *values = work + 2 * mm, least = INFINITY;
   for (int start = 0; start < 2; start++) {
     memset(mean, 0, (size_t)mm * sizeof(double));
     for (isize k = 0; k < r; k++) {
@@ -152,7 +152,7 @@ static int cold_start(Rotation *of, double *axes, double *work) {
       double factor = start == 0 ? 1.0 : trace > 0.0 ? 1.0 / trace : 0.0;
       for (isize j = 0; j < mm; j++) mean[j] += factor * scatter[j];
     }
-    if (!eigen(mean, values, other, rest, m)) return 0;
+    if (!eigen(mean, values, other, m)) return 0;
     set_axes(of, other, mean);
     rotate(of, other, FIRST_SWEEPS);
     double cost = cost_of(of);

@@ -2,7 +2,8 @@
 
 #include "calls.h"
 
-int are_rows(Buffers *b, int row_stats, int weights, isize n_stats, ComparedRows *rows) {
+/* The rows of a comparison, from the buffers of these numbers; 0 if the arrays do not fit together. */
+static int are_rows(Buffers *b, int row_stats, int weights, isize n_stats, ComparedRows *rows) {
   if (n_stats < 1 || length_of(b, row_stats) % n_stats) return 0;
   rows->n_stats = n_stats;
   rows->n_rows = length_of(b, row_stats) / n_stats;
@@ -31,25 +32,6 @@ PyObject *py_merge_costs(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
   int status;
   Py_BEGIN_ALLOW_THREADS;
   status = kernels_in_use()->merge_costs(&rows, &mergers, values_of(&b, 8));
-  Py_END_ALLOW_THREADS;
-  return finished(&b, status);
-}
-
-/* added_gains(row_stats (n_stats, n), weights (n or 0), natural (p, n_stats), density (n), weights of components (p),
-   gains (p), n_stats, total_weight, first_weight, n_steps) */
-PyObject *py_added_gains(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
-  Buffers b;
-  if (!take(&b, args, n_args, 6, 2, 4)) return NULL;
-  ComparedRows rows;
-  isize n_stats = number_of(args[6]), n_steps = number_of(args[9]), n = length_of(&b, 5);
-  double total_weight = PyFloat_AsDouble(args[7]), first_weight = PyFloat_AsDouble(args[8]);
-  if (PyErr_Occurred() || !are_rows(&b, 0, 1, n_stats, &rows) || length_of(&b, 2) != n * n_stats ||
-      length_of(&b, 3) != rows.n_rows || length_of(&b, 4) != n)
-    return mismatch(&b);
-  Additions additions = {values_of(&b, 2), n, values_of(&b, 3), total_weight, first_weight, n_steps};
-  int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = kernels_in_use()->added_gains(&rows, &additions, values_of(&b, 4), values_of(&b, 5));
   Py_END_ALLOW_THREADS;
   return finished(&b, status);
 }

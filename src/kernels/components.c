@@ -64,27 +64,3 @@ PyObject *py_merging_terms(PyObject *Py_UNUSED(module), PyObject *const *args, P
     is_positive = merging_term(values_of(&b, 0) + i * n_stats, work, m, least, values_of(&b, 1) + i);
   return done(&b, work, is_positive);
 }
-
-/* relative_scatter(stats (n, n_stats), covariances (n, m, m), matrices (n, m, m), log_dets (n), m):
-   L^-1 scatter L^-t, whose eigenvalues are those of S^-1 scatter, and the log-determinants of S. */
-PyObject *py_relative_scatter(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
-  Buffers b;
-  if (!take(&b, args, n_args, 4, 2, 1)) return NULL;
-  isize m = matrix_size_of(args[4]), n = length_of(&b, 3), mm = m * m, n_stats = 1 + m + m * (m + 1) / 2;
-  if (PyErr_Occurred() || m < 1 || length_of(&b, 0) != n * n_stats || length_of(&b, 1) != n * mm
-    || length_of(&b, 2) != n * mm)
-    return mismatch(&b);
-  double *u = workspace(&b, 4 * mm);
-  if (u == NULL) return NULL;
-  double *inverse = u + mm, *scatter = u + 2 * mm, *half = u + 3 * mm;
-  int is_positive = 1;
-  for (isize i = 0; i < n && is_positive; i++) {
-    is_positive = factorise(values_of(&b, 1) + i * mm, u, m) > 0.0;
-    if (!is_positive) break;
-    values_of(&b, 3)[i] = log_det(u, m);
-    invert_factor(u, inverse, m);
-    scatter_of(values_of(&b, 0) + i * n_stats, scatter, m);
-    congruent(inverse, scatter, half, values_of(&b, 2) + i * mm, m);
-  }
-  return done(&b, u, is_positive);
-}

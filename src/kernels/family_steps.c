@@ -40,12 +40,12 @@ PyObject *py_family_m_step(PyObject *Py_UNUSED(module), PyObject *const *args, P
     return mismatch(&b);
   double *work = workspace(&b, working_memory(&sharing));
   if (work == NULL) return NULL;
-  int is_above = 1;
-  for (isize i = 0; i < n && is_above; i++) {
+  int is_known = 1;
+  for (isize i = 0; i < n && is_known; i++) {
     Near near = {.start = length_of(&b, 3) ? NEAR_COVARIANCES : COLD, .covariances = values_of(&b, 3) + i * size};
-    is_above = m_step_of(&sharing, values_of(&b, 0) + i * n_stats, &prior, &near, values_of(&b, 6) + i * n_means,
-                         values_of(&b, 7) + i * size, work) != BELOW_FLOOR;
+    is_known = m_step_of(&sharing, values_of(&b, 0) + i * n_stats, &prior, &near, values_of(&b, 6) + i * n_means,
+                         values_of(&b, 7) + i * size, work) != NOT_POSITIVE;
     if (prior.scatter) prior.scatter += size, prior.divisors += c;
   }
-  return done(&b, work, is_above);
+  return done(&b, work, is_known);
 }

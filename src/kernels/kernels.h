@@ -74,16 +74,6 @@ typedef struct {
   const double *total, *parts; /* n_rows, and of each component n_components x n_rows */
 } Mergers;
 
-/* Components that may be added to a mixture. */
-typedef struct {
-  const double *natural; /* n_candidates x n_stats */
-  int64_t n_candidates;
-  const double *density; /* the log-density of the mixture, n_rows */
-  double total_weight; /* of the rows */
-  double first_weight;
-  int64_t n_steps;
-} Additions;
-
 typedef struct {
   const char *name;
   int (*is_supported)(void);
@@ -93,7 +83,6 @@ typedef struct {
   int (*third)(const Rows *, const Parts *, double *sums);
   /* The sums of logarithms of the densities after each merger. */
   int (*merge_costs)(const ComparedRows *, const Mergers *, double *sums);
-  int (*added_gains)(const ComparedRows *, const Additions *, double *weights, double *gains);
 } Kernels;
 
 const Kernels *kernels_in_use(void);

@@ -71,14 +71,10 @@ static int is_small(int64_t number, const char *name) {
   return 0;
 }
 
-/* The rows and their map, from the first five arguments of a function. */
-typedef struct {
-  PyObject *values, *weights, *centre, *scale, *matrix;
-} RowArguments;
-
-static int rows_of(Buffers *buffers, const RowArguments *given, Rows *rows) {
+/* The rows and their map, from the first five arguments of a function: values, weights, centre, scale, matrix. */
+static int rows_of(Buffers *buffers, PyObject *const *args, Rows *rows) {
   memset(rows, 0, sizeof *rows);
-  Py_buffer *values = buffer_of(buffers, given->values, "values", 2, "df", READ);
+  Py_buffer *values = buffer_of(buffers, args[0], "values", 2, "df", READ);
   if (!values || !is_small(values->shape[1], "the number of columns")) return -1;
   rows->values = values->buf;
   rows->n_rows = values->shape[0];
@@ -86,20 +82,20 @@ static int rows_of(Buffers *buffers, const RowArguments *given, Rows *rows) {
   rows->row_stride = values->strides[0];
   rows->column_stride = values->strides[1];
   rows->is_single = values->itemsize == 4;
-  if (given->weights != Py_None) {
-    Py_buffer *weights = buffer_of(buffers, given->weights, "weights", 1, "d", READ);
+  if (args[1] != Py_None) {
+    Py_buffer *weights = buffer_of(buffers, args[1], "weights", 1, "d", READ);
     if (!weights || !has_length(weights, "weights", rows->n_rows)) return -1;
     rows->weights = weights->buf;
     rows->weight_stride = weights->strides[0];
   }
-  Py_buffer *centre = buffer_of(buffers, given->centre, "centre", 1, "d", READ_CONTIGUOUS);
+  Py_buffer *centre = buffer_of(buffers, args[2], "centre", 1, "d", READ_CONTIGUOUS);
   if (!centre || !has_length(centre, "centre", rows->n_columns)) return -1;
-  Py_buffer *scale = buffer_of(buffers, given->scale, "scale", 1, "d", READ_CONTIGUOUS);
+  Py_buffer *scale = buffer_of(buffers, args[3], "scale", 1, "d", READ_CONTIGUOUS);
   if (!scale || !has_length(scale, "scale", rows->n_columns)) return -1;
   rows->centre = centre->buf;
   rows->scale = scale->buf;
-  if (given->matrix != Py_None) {
-    Py_buffer *matrix = buffer_of(buffers, given->matrix, "matrix", 2, "d", READ_CONTIGUOUS);
+  if (args[4] != Py_None) {
+    Py_buffer *matrix = buffer_of(buffers, args[4], "matrix", 2, "d", READ_CONTIGUOUS);
     if (!matrix || !is_small(matrix->shape[1], "the number of outputs")) return -1;
     if (matrix->shape[0] != rows->n_columns) {
       PyErr_SetString(PyExc_ValueError, "matrix must have a row per column of the values.");
@@ -111,8 +107,10 @@ static int rows_of(Buffers *buffers, const RowArguments *given, Rows *rows) {
   return 0;
 }
 
-static int parts_of(Buffers *buffers, PyObject *counter, int64_t part_rows, const Rows *rows, Parts *parts) {
-  Py_buffer *view = buffer_of(buffers, counter, "counter", 1, "ql", WRITE);
+/* The parts of rows, from two arguments: the rows of a part, and the counter. */
+static int parts_of(Buffers *buffers, PyObject *const *args, const Rows *rows, Parts *parts) {
+  int64_t part_rows = PyLong_AsLongLong(args[0]);
+  Py_buffer *view = PyErr_Occurred() ? NULL : buffer_of(buffers, args[1], "counter", 1, "ql", WRITE);
   if (!view || !has_length(view, "counter", 1)) return -1;
   if (view->itemsize != 8 || part_rows < 1) {
     PyErr_SetString(PyExc_ValueError, "counter must be of int64, and part_rows positive.");
@@ -124,6 +122,22 @@ static int parts_of(Buffers *buffers, PyObject *counter, int64_t part_rows, cons
   return 0;
 }
 
+/* What every pass over rows takes: `count` arguments, or some more, with those of parts from number `i` on. */
+typedef struct {
+  Buffers buffers;
+  Rows rows;
+  Parts parts;
+} Pass;
+
+static int begin(Pass *pass, PyObject *const *args, Py_ssize_t n_args, int count, int n_more, int i) {
+  pass->buffers.n = 0;
+  if (n_args >= count && n_args <= count + n_more)
+    return !rows_of(&pass->buffers, args, &pass->rows) &&
+           !parts_of(&pass->buffers, args + i, &pass->rows, &pass->parts);
+  PyErr_Format(PyExc_TypeError, "%d arguments are needed, not %zd.", count, n_args);
+  return 0;
+}
+
 static int64_t n_stats_of(int kind, int64_t m) {
   return kind == SPHERICAL ? m + 2 : kind == DIAGONAL ? 2 * m + 1 : (m + 1) * (m + 2) / 2;
 }
@@ -131,20 +145,20 @@ static int64_t n_stats_of(int kind, int64_t m) {
 /* --- functions --------------------------------------------------------------------------------------------- */
 
 /* The logits of rows are those of natural parameters of one kind; which of them are known to be zero. */
-static int mixtures_of(Buffers *buffers, PyObject *natural, const Rows *rows, int kind, int is_linear, int n_mixtures,
-                       Mixtures *mixtures) {
+static int mixtures_of(Buffers *buffers, PyObject *natural, const Rows *rows, int kind, int is_linear,
+                       isize n_mixtures, Mixtures *mixtures) {
   memset(mixtures, 0, sizeof *mixtures);
   int64_t n_stats = n_stats_of(kind, rows->n_outputs);
   Py_buffer *view = buffer_of(buffers, natural, "natural", 2, "d", READ_CONTIGUOUS);
   if (!view || !is_small(view->shape[0], "the number of components") || !is_small(n_stats, "n_stats")) return -1;
   if (view->shape[1] != n_stats || n_mixtures < 1 || view->shape[0] % n_mixtures) {
-    PyErr_Format(PyExc_ValueError, "natural must have %lld columns, and rows for each of %d mixtures.",
+    PyErr_Format(PyExc_ValueError, "natural must have %lld columns, and rows for each of %zd mixtures.",
                  (long long)n_stats, n_mixtures);
     return -1;
   }
   mixtures->kind = kind;
   mixtures->is_linear = is_linear;
-  mixtures->n_mixtures = n_mixtures;
+  mixtures->n_mixtures = (int)n_mixtures;
   mixtures->n_components = (int)(view->shape[0] / n_mixtures);
   mixtures->n_stats = (int)n_stats;
   mixtures->natural = view->buf;
@@ -160,175 +174,130 @@ static int tails_of(Buffers *buffers, PyObject *tails, Mixtures *mixtures) {
   return 0;
 }
 
-static int is_kind(int kind) {
+static int is_kind(isize kind) {
+  if (PyErr_Occurred()) return 0;
   if (kind >= SPHERICAL && kind <= FULL) return 1;
-  PyErr_Format(PyExc_ValueError, "No kind %d.", kind);
+  PyErr_Format(PyExc_ValueError, "No kind %zd.", kind);
   return 0;
 }
 
-PyDoc_STRVAR(e_step_doc,
-             "e_step(values, weights, centre, scale, matrix, natural, kind, is_linear, is_hard, n_mixtures, tails, "
-             "part_rows, counter, stats, log_likelihood, tail_sums)\n--\n\n"
-             "Add sufficient statistics and log-likelihoods of parts of rows; tails are None if they are Gaussian.");
+/* The responsibilities of rows, or None: all rows are of one component. */
+static int responsibilities_of(Buffers *buffers, PyObject *responsibilities, const Rows *rows, int kind,
+                               Mixtures *mixtures) {
+  int64_t n_stats = n_stats_of(kind, rows->n_outputs);
+  if (!is_small(n_stats, "n_stats")) return -1;
+  *mixtures = (Mixtures){.kind = kind, .source = ALL, .n_mixtures = 1, .n_components = 1, .n_stats = (int)n_stats};
+  if (responsibilities == Py_None) return 0;
+  Py_buffer *view = buffer_of(buffers, responsibilities, "responsibilities", 2, "d", READ);
+  if (!view || !is_small(view->shape[0], "the number of components")) return -1;
+  if (view->shape[1] != rows->n_rows || view->strides[0] % 8 || view->strides[1] % 8) {
+    PyErr_SetString(PyExc_ValueError, "responsibilities must have a column per row.");
+    return -1;
+  }
+  mixtures->source = GIVEN;
+  mixtures->n_components = (int)view->shape[0];
+  mixtures->responsibilities = view->buf;
+  mixtures->component_stride = view->strides[0] / 8;
+  mixtures->responsibility_stride = view->strides[1] / 8;
+  return 0;
+}
 
-static PyObject *e_step(PyObject *Py_UNUSED(module), PyObject *arguments) {
-  RowArguments given;
-  PyObject *natural, *tails, *counter, *stats, *likelihood, *tail_sums = Py_None;
-  int kind, is_linear, is_hard, n_mixtures, status;
-  long long part_rows;
-  if (!PyArg_ParseTuple(arguments, "OOOOOOiiiiOLOOO|O", &given.values, &given.weights, &given.centre, &given.scale,
-                        &given.matrix, &natural, &kind, &is_linear, &is_hard, &n_mixtures, &tails, &part_rows,
-                        &counter, &stats, &likelihood, &tail_sums) ||
-      !is_kind(kind))
-    return NULL;
-  Buffers buffers = {.n = 0};
-  Rows rows;
+/* e_step(values, weights, centre, scale, matrix, given, kind, source, is_linear, n_mixtures, tails, part_rows, counter,
+   stats, log_likelihood, tail_sums): add sufficient statistics and log-likelihoods of parts of rows. What is given are
+   natural parameters, for responsibilities (SOFT) or labels (HARD); or responsibilities, or None for one component
+   (GIVEN): there are then no log-likelihoods. Tails are None if components are Gaussian. */
+PyObject *py_e_step(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
+  Pass pass;
   Mixtures mixtures;
-  Parts parts;
-  if (rows_of(&buffers, &given, &rows) || parts_of(&buffers, counter, part_rows, &rows, &parts) ||
-      mixtures_of(&buffers, natural, &rows, kind, is_linear, n_mixtures, &mixtures) ||
-      tails_of(&buffers, tails, &mixtures))
-    return failed(&buffers);
-  mixtures.source = is_hard ? HARD : SOFT;
-  if (is_hard && n_mixtures > 1) {
-    PyErr_SetString(PyExc_ValueError, "Rows are assigned under one mixture at a time.");
-    return failed(&buffers);
+  Buffers *buffers = &pass.buffers;
+  if (!begin(&pass, args, n_args, 14, 2, 11)) return failed(buffers);
+  isize kind = number_of(args[6]), source = number_of(args[7]), is_linear = number_of(args[8]);
+  isize n_mixtures = number_of(args[9]);
+  int64_t n_parts = pass.parts.n_parts;
+  int status;
+  if (!is_kind(kind) ||
+      (source == GIVEN ? responsibilities_of(buffers, args[5], &pass.rows, (int)kind, &mixtures)
+                       : mixtures_of(buffers, args[5], &pass.rows, (int)kind, is_linear != 0, n_mixtures, &mixtures)) ||
+      tails_of(buffers, args[10], &mixtures))
+    return failed(buffers);
+  if (source != GIVEN) mixtures.source = source == HARD ? HARD : SOFT;
+  if (source != SOFT && (mixtures.n_mixtures > 1 || mixtures.tails)) {
+    PyErr_SetString(PyExc_ValueError, "Rows are assigned under one mixture at a time, of Gaussian components.");
+    return failed(buffers);
   }
   int64_t n = (int64_t)mixtures.n_mixtures * mixtures.n_components;
-  Py_buffer *out = buffer_of(&buffers, stats, "stats", 3, "d", WRITE);
-  if (!out || !has_length(out, "stats", parts.n_parts * n * mixtures.n_stats)) return failed(&buffers);
-  Py_buffer *sums = buffer_of(&buffers, likelihood, "log_likelihood", 2, "d", WRITE);
-  if (!sums || !has_length(sums, "log_likelihood", parts.n_parts * n_mixtures)) return failed(&buffers);
+  Py_buffer *out = buffer_of(buffers, args[13], "stats", 3, "d", WRITE), *sums = NULL;
+  if (!out || !has_length(out, "stats", n_parts * n * mixtures.n_stats)) return failed(buffers);
+  if (source != GIVEN) {
+    sums = buffer_of(buffers, n_args > 14 ? args[14] : Py_None, "log_likelihood", 2, "d", WRITE);
+    if (!sums || !has_length(sums, "log_likelihood", n_parts * mixtures.n_mixtures)) return failed(buffers);
+  }
   if (mixtures.tails) {
-    Py_buffer *of_tails = buffer_of(&buffers, tail_sums, "tail_sums", 3, "d", WRITE);
-    if (!of_tails || !has_length(of_tails, "tail_sums", parts.n_parts * 2 * n)) return failed(&buffers);
+    Py_buffer *of_tails = buffer_of(buffers, n_args > 15 ? args[15] : Py_None, "tail_sums", 3, "d", WRITE);
+    if (!of_tails || !has_length(of_tails, "tail_sums", n_parts * 2 * n)) return failed(buffers);
     mixtures.tail_sums = of_tails->buf;
   }
-  if (!parts.n_parts) return finished(&buffers, 0);
+  if (!n_parts) return finished(buffers, 0);
   Py_BEGIN_ALLOW_THREADS;
-  status = kernels->e_step(&rows, &mixtures, &parts, out->buf, sums->buf);
+  status = kernels->e_step(&pass.rows, &mixtures, &pass.parts, out->buf, sums ? sums->buf : NULL);
   Py_END_ALLOW_THREADS;
-  return finished(&buffers, status);
+  return finished(buffers, status);
 }
 
-PyDoc_STRVAR(stats_doc,
-             "stats(values, weights, centre, scale, matrix, responsibilities, kind, part_rows, counter, stats)\n--\n\n"
-             "Add the statistics of parts of rows under given responsibilities, or of all rows if these are None.");
-
-static PyObject *stats(PyObject *Py_UNUSED(module), PyObject *arguments) {
-  RowArguments given;
-  PyObject *responsibilities, *counter, *stats;
-  int kind, status;
-  long long part_rows;
-  if (!PyArg_ParseTuple(arguments, "OOOOOOiLOO", &given.values, &given.weights, &given.centre, &given.scale,
-                        &given.matrix, &responsibilities, &kind, &part_rows, &counter, &stats) ||
-      !is_kind(kind))
-    return NULL;
-  Buffers buffers = {.n = 0};
-  Rows rows;
-  Mixtures mixtures = {.kind = kind, .source = ALL, .n_mixtures = 1, .n_components = 1};
-  Parts parts;
-  if (rows_of(&buffers, &given, &rows) || parts_of(&buffers, counter, part_rows, &rows, &parts))
-    return failed(&buffers);
-  int64_t n_stats = n_stats_of(kind, rows.n_outputs);
-  if (!is_small(n_stats, "n_stats")) return failed(&buffers);
-  mixtures.n_stats = (int)n_stats;
-  if (responsibilities != Py_None) {
-    Py_buffer *view = buffer_of(&buffers, responsibilities, "responsibilities", 2, "d", READ);
-    if (!view || !is_small(view->shape[0], "the number of components")) return failed(&buffers);
-    if (view->shape[1] != rows.n_rows || view->strides[0] % 8 || view->strides[1] % 8) {
-      PyErr_SetString(PyExc_ValueError, "responsibilities must have a column per row.");
-      return failed(&buffers);
-    }
-    mixtures.source = GIVEN;
-    mixtures.n_components = (int)view->shape[0];
-    mixtures.responsibilities = view->buf;
-    mixtures.component_stride = view->strides[0] / 8;
-    mixtures.responsibility_stride = view->strides[1] / 8;
-  }
-  Py_buffer *out = buffer_of(&buffers, stats, "stats", 3, "d", WRITE);
-  if (!out || !has_length(out, "stats", parts.n_parts * mixtures.n_components * n_stats)) return failed(&buffers);
-  if (!parts.n_parts) return finished(&buffers, 0);
-  Py_BEGIN_ALLOW_THREADS;
-  status = kernels->e_step(&rows, &mixtures, &parts, out->buf, NULL);
-  Py_END_ALLOW_THREADS;
-  return finished(&buffers, status);
-}
-
-PyDoc_STRVAR(rows_doc,
-             "rows(values, weights, centre, scale, matrix, natural, kind, tails, part_rows, counter, "
-             "logits, responsibilities, labels, density, sums)\n--\n\n"
-             "Write what is asked for of each row, and the sums of parts of rows; None for what is not asked for.");
-
-static PyObject *row_results(PyObject *Py_UNUSED(module), PyObject *arguments) {
-  RowArguments given;
-  PyObject *natural, *tails, *counter, *outputs[5];
-  int kind, status;
-  long long part_rows;
-  if (!PyArg_ParseTuple(arguments, "OOOOOOiOLOOOOOO", &given.values, &given.weights, &given.centre, &given.scale,
-                        &given.matrix, &natural, &kind, &tails, &part_rows, &counter, &outputs[0],
-                        &outputs[1], &outputs[2], &outputs[3], &outputs[4]) ||
-      !is_kind(kind))
-    return NULL;
-  Buffers buffers = {.n = 0};
-  Rows rows;
+/* rows(values, weights, centre, scale, matrix, natural, kind, tails, part_rows, counter, logits, responsibilities,
+   labels, density, sums): write what is asked for of each row, and the sums of parts of rows; None for what is not. */
+PyObject *py_rows(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
+  Pass pass;
   Mixtures mixtures;
-  Parts parts;
-  if (rows_of(&buffers, &given, &rows) || parts_of(&buffers, counter, part_rows, &rows, &parts) ||
-      mixtures_of(&buffers, natural, &rows, kind, 0, 1, &mixtures) || tails_of(&buffers, tails, &mixtures))
-    return failed(&buffers);
+  Buffers *buffers = &pass.buffers;
+  if (!begin(&pass, args, n_args, 15, 0, 8)) return failed(buffers);
+  isize kind = number_of(args[6]);
+  if (!is_kind(kind) || mixtures_of(buffers, args[5], &pass.rows, (int)kind, 0, 1, &mixtures) ||
+      tails_of(buffers, args[7], &mixtures))
+    return failed(buffers);
   static const char *const names[] = {"logits", "responsibilities", "labels", "density", "sums"};
   static const int n_dims[] = {2, 2, 1, 1, 2};
-  const int64_t n = mixtures.n_components;
-  const int64_t lengths[] = {n * rows.n_rows, n * rows.n_rows, rows.n_rows, rows.n_rows, 3 * parts.n_parts};
+  const int64_t n_rows = pass.rows.n_rows, n = mixtures.n_components;
+  const int64_t lengths[] = {n * n_rows, n * n_rows, n_rows, n_rows, 3 * pass.parts.n_parts};
   void *memory[5] = {NULL};
+  int status;
   for (int i = 0; i < 5; i++) {
-    if (outputs[i] == Py_None) continue;
-    Py_buffer *view = buffer_of(&buffers, outputs[i], names[i], n_dims[i], i == 2 ? "ql" : "d", WRITE);
-    if (!view || !has_length(view, names[i], lengths[i])) return failed(&buffers);
+    if (args[10 + i] == Py_None) continue;
+    Py_buffer *view = buffer_of(buffers, args[10 + i], names[i], n_dims[i], i == 2 ? "ql" : "d", WRITE);
+    if (!view || !has_length(view, names[i], lengths[i])) return failed(buffers);
     if (view->itemsize != 8) {
       PyErr_SetString(PyExc_ValueError, "labels must be of int64.");
-      return failed(&buffers);
+      return failed(buffers);
     }
     memory[i] = view->buf;
   }
   RowResults results = {memory[0], memory[1], memory[2], memory[3], memory[4]};
-  if (!parts.n_parts) return finished(&buffers, 0);
+  if (!pass.parts.n_parts) return finished(buffers, 0);
   Py_BEGIN_ALLOW_THREADS;
-  status = kernels->rows(&rows, &mixtures, &parts, &results);
+  status = kernels->rows(&pass.rows, &mixtures, &pass.parts, &results);
   Py_END_ALLOW_THREADS;
-  return finished(&buffers, status);
+  return finished(buffers, status);
 }
 
-PyDoc_STRVAR(third_doc,
-             "third(values, weights, centre, scale, matrix, part_rows, counter, sums)\n--\n\n"
-             "Add, of parts of rows x and z = x matrix, the sums of |x|^2 x and of z_i z_j z_k, i <= j <= k.");
-
-static PyObject *third(PyObject *Py_UNUSED(module), PyObject *arguments) {
-  RowArguments given;
-  PyObject *counter, *sums;
-  int status;
-  long long part_rows;
-  if (!PyArg_ParseTuple(arguments, "OOOOOLOO", &given.values, &given.weights, &given.centre, &given.scale,
-                        &given.matrix, &part_rows, &counter, &sums))
-    return NULL;
-  Buffers buffers = {.n = 0};
-  Rows rows;
-  Parts parts;
-  if (rows_of(&buffers, &given, &rows) || parts_of(&buffers, counter, part_rows, &rows, &parts))
-    return failed(&buffers);
-  if (rows.n_outputs > 1000000) { /* their number would overflow, before any memory ran out */
-    PyErr_Format(PyExc_ValueError, "Third moments of %d outputs are too many.", rows.n_outputs);
-    return failed(&buffers);
+/* third(values, weights, centre, scale, matrix, part_rows, counter, sums): add, of parts of rows x and z = x matrix, the
+   sums of |x|^2 x and of z_i z_j z_k, i <= j <= k. */
+PyObject *py_third(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n_args) {
+  Pass pass;
+  Buffers *buffers = &pass.buffers;
+  if (!begin(&pass, args, n_args, 8, 0, 5)) return failed(buffers);
+  if (pass.rows.n_outputs > 1000000) { /* their number would overflow, before any memory ran out */
+    PyErr_Format(PyExc_ValueError, "Third moments of %d outputs are too many.", pass.rows.n_outputs);
+    return failed(buffers);
   }
-  const int64_t dim = rows.n_outputs, n_sums = rows.n_columns + dim * (dim + 1) * (dim + 2) / 6;
-  Py_buffer *out = buffer_of(&buffers, sums, "sums", 2, "d", WRITE);
-  if (!out || !has_length(out, "sums", parts.n_parts * n_sums)) return failed(&buffers);
-  if (!parts.n_parts) return finished(&buffers, 0);
+  const int64_t dim = pass.rows.n_outputs, n_sums = pass.rows.n_columns + dim * (dim + 1) * (dim + 2) / 6;
+  int status;
+  Py_buffer *out = buffer_of(buffers, args[7], "sums", 2, "d", WRITE);
+  if (!out || !has_length(out, "sums", pass.parts.n_parts * n_sums)) return failed(buffers);
+  if (!pass.parts.n_parts) return finished(buffers, 0);
   Py_BEGIN_ALLOW_THREADS;
-  status = kernels->third(&rows, &parts, out->buf);
+  status = kernels->third(&pass.rows, &pass.parts, out->buf);
   Py_END_ALLOW_THREADS;
-  return finished(&buffers, status);
+  return finished(buffers, status);
 }
 
 PyDoc_STRVAR(targets_doc, "targets()\n--\n\nReturn the names of the kernels that this processor can run, best first.");
@@ -366,19 +335,19 @@ static PyObject *use(PyObject *Py_UNUSED(module), PyObject *arguments) {
 }
 
 static PyMethodDef methods[] = {
-    {"e_step", e_step, METH_VARARGS, e_step_doc},    {"stats", stats, METH_VARARGS, stats_doc},
-    {"rows", row_results, METH_VARARGS, rows_doc},   {"third", third, METH_VARARGS, third_doc},
-    {"targets", targets, METH_NOARGS, targets_doc},  {"target", target, METH_NOARGS, target_doc},
-    {"use", use, METH_VARARGS, use_doc},             {NULL, NULL, 0, NULL},
+    {"targets", targets, METH_NOARGS, targets_doc},
+    {"target", target, METH_NOARGS, target_doc},
+    {"use", use, METH_VARARGS, use_doc},
+    {NULL, NULL, 0, NULL},
 };
 
 #define METHOD(name) {#name, (PyCFunction)(void (*)(void))py_##name, METH_FASTCALL, NULL},
-static PyMethodDef small_methods[] = {SMALL_FUNCTIONS(METHOD){NULL, NULL, 0, NULL}};
+static PyMethodDef fast_methods[] = {FUNCTIONS(METHOD){NULL, NULL, 0, NULL}};
 
 static int run(PyObject *module) {
   for (size_t i = N_KERNELS; i-- > 0;)
     if (all_kernels[i]->is_supported()) kernels = all_kernels[i];
-  return PyModule_AddFunctions(module, small_methods);
+  return PyModule_AddFunctions(module, fast_methods);
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -82,7 +82,7 @@ static int own_axes(const Sharing *sharing, double *scatter, double *values, dou
   for (isize j = 0; j < m; j++) most = scatter[j * m + j] > most ? scatter[j * m + j] : most;
   if (!frame || !(factorise(scatter, u, m) > MIN_PIVOT * most)) {
     in_units(sharing, scatter, rows, u);
-    if (!eigen(rows, values, scatter, u, m)) return 0;
+    if (!eigen(rows, values, scatter, m)) return 0;
     in_coordinates(sharing, scatter, u);
     return 1;
   }
@@ -178,7 +178,7 @@ static int of_own_axes(const Sharing *sharing, double *scatter, const double *di
     for (isize k = 0; k < r; k++) {
       volumes[k] = 1.0;
       total += divisors[k];
-      for (isize j = 0; j < m; j++) shape[j] += values[k * m + j] < 0.0 ? 0.0 : values[k * m + j];
+      for (isize j = 0; j < m; j++) shape[j] += values[k * m + j];
     }
     raise_above_zero(shape, m);
     for (isize j = 0; j < m; j++) shape[j] /= total;
@@ -257,6 +257,18 @@ static void add_component(const Form *form, const double *stats, const PriorSums
   *divisor += weight * form->unit + prior->mean_divisor;
 }
 
+/* Raise the eigenvalues of a covariance to the floor, or to the rounding of the largest; 0 if they are not found. */
+static int raise_to_floor(double *covariance, double least, double *work, isize m) {
+  double *copy = work, *vectors = copy + m * m, *values = vectors + m * m;
+  memcpy(copy, covariance, (size_t)(m * m) * sizeof(double));
+  if (!eigen(copy, values, vectors, m)) return 0;
+  double rounding = PRODUCT_ROUNDING * (double)m * values[m - 1];
+  least = rounding > least ? rounding : least;
+  for (isize j = 0; j < m; j++) values[j] = values[j] < least ? least : values[j];
+  write_along(vectors, values, covariance, m);
+  return 1;
+}
+
 int m_step_of(const Sharing *sharing, const double *stats, const PriorSums *prior, Near *near, double *means,
               double *covariances, double *work) {
   isize m = sharing->form.m, n = sharing->form.v, n_covariances = sharing->n_covariances;
@@ -271,11 +283,14 @@ int m_step_of(const Sharing *sharing, const double *stats, const PriorSums *prio
     for (isize j = 0; j < n; j++) scatter[k * n + j] += prior->scatter[k * n + j];
     divisors[k] += prior->divisors[k];
   }
-  if (!maximise(sharing, scatter, divisors, near, covariances, rest)) return BELOW_FLOOR;
+  if (!maximise(sharing, scatter, divisors, near, covariances, rest)) return NOT_POSITIVE;
   int status = ABOVE_FLOOR;
   if (sharing->form.kind == FULL) {
-    for (isize k = 0; k < n_covariances; k++)
-      if (!(factorise(covariances + k * n, rest, m) > sharing->least)) return BELOW_FLOOR;
+    for (isize k = 0; k < n_covariances; k++) {
+      if (factorise(covariances + k * n, rest, m) > sharing->least) continue;
+      if (!raise_to_floor(covariances + k * n, sharing->least, rest, m)) return NOT_POSITIVE;
+      status = RAISED_TO_FLOOR;
+    }
     return status;
   }
   for (isize j = 0; j < n_covariances * n; j++) {

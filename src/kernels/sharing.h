@@ -44,16 +44,16 @@ isize working_memory(const Sharing *sharing);
 int maximise(const Sharing *sharing, double *scatter, double *divisors, Near *near, double *covariances,
              double *work);
 
-/* What becomes of variances below the floor: they are raised to it, or left to the caller, for matrices. */
-enum { BELOW_FLOOR, ABOVE_FLOOR, RAISED_TO_FLOOR };
+/* Whether variances were below the floor; or a matrix was not positive definite, and there is no result. */
+enum { NOT_POSITIVE, ABOVE_FLOOR, RAISED_TO_FLOOR };
 
 /* Write the means and covariances of the M-step. */
 int m_step_of(const Sharing *sharing, const double *stats, const PriorSums *prior, Near *near, double *means,
               double *covariances, double *work);
 
 /* Write the eigenvalues of a symmetric matrix, smallest first, and its eigenvectors, by rows. The matrix is
-   overwritten, and `work` has room for three vectors. Returns 0 if the iteration does not converge. */
-int eigen(double *a, double *values, double *vectors, double *work, isize m);
+   overwritten. Returns 0 if an entry is not finite. */
+int eigen(double *a, double *values, double *vectors, isize m);
 
 /* Make the rows of a matrix orthogonal by rotations in planes, and write their squares, smallest first. Small rows are
    as accurate as large ones, relative to their size. Returns 0 if a row vanishes. */

@@ -175,23 +175,6 @@ def test_exponentials_and_logarithms_have_all_digits():
 
 
 @pytest.mark.usefixtures("extension")
-@pytest.mark.parametrize("n_components", [1, 2, 3, 10, 1000, 30000])
-def test_the_logarithm_of_any_number_of_equal_components(n_components):
-    # All responsibilities are 1 / n: the log-density is log(n), and log-likelihoods are products of many n.
-    natural = np.zeros((n_components, 3))
-    values = np.random.default_rng(0).standard_normal((100, 1))
-    rows = values, None, RowMap.of(np.zeros(1)), natural, SPHERICAL
-    np.testing.assert_allclose(compiled.row_answers(*rows, "densities"), np.log(n_components), rtol=1e-15)
-    for weights in (None, np.ones(100)):
-        stats, log_likelihood = compiled.e_step(
-            values, weights, RowMap.of(np.zeros(1)), natural[None], SPHERICAL
-        )
-        # The sum of n equal exponentials is exact, a product of 32 of them has 32 units of rounding.
-        np.testing.assert_allclose(log_likelihood, 100 * np.log(n_components), rtol=1e-14, atol=1e-13)
-        np.testing.assert_allclose(stats[:, 0], 100 / n_components, rtol=1e-13)
-
-
-@pytest.mark.usefixtures("extension")
 def test_huge_logits_leave_one_component():
     natural = np.zeros((1, 3, 3))
     natural[0, :, 1] = [-1e300, 0.0, 1e300]
@@ -202,37 +185,6 @@ def test_huge_logits_leave_one_component():
     assert log_likelihood[0] == pytest.approx(2e300, rel=1e-15)
     labels = compiled.row_answers(values, None, RowMap.of(np.zeros(1)), natural[0], SPHERICAL, "labels")
     assert labels.tolist() == [2, 0, 0, 2]
-
-
-@pytest.mark.usefixtures("extension")
-@pytest.mark.parametrize("kind", KINDS)
-def test_denormal_rows_and_weights(kind):
-    tiny = 5e-324
-    values = np.array([[tiny, -tiny, 0.0]] * 5)
-    weights = np.array([tiny, 1e-310, 0.0, 1.0, 1e-300])
-    natural = np.zeros((1, 2, compiled.n_stats(kind, 3)))
-    stats, _ = compiled.e_step(values, weights, RowMap.of(np.zeros(3)), natural, kind)
-    np.testing.assert_allclose(stats[:, 0], 0.5, rtol=1e-15)
-    # Squares underflow to zero; half of the smallest number is a tie between zero and itself.
-    assert np.all(np.abs(stats[:, 1:]) <= 2 * tiny)
-    assert compiled.stats_under(values, None, RowMap.of(np.zeros(3)), None, kind)[0, 1] == 5 * tiny
-
-
-@pytest.mark.usefixtures("extension")
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_what_is_not_finite_shows_in_the_sums_of_its_column(bad, dtype):
-    # Moments are summed before rows are checked: a sum that is not finite is how a bad row is noticed.
-    for n_columns in (1, 5, 8):
-        for row in (0, 70, 299):
-            values, weights, row_map, _ = problem(300, n_columns)
-            values = values.astype(dtype)
-            values[row, -1] = bad
-            for kind in KINDS:
-                first = compiled.stats_under(values, weights, row_map, None, kind)[0, 1 : 1 + n_columns]
-                assert np.isfinite(first).tolist() == [True] * (n_columns - 1) + [False]
-            square_times, _ = compiled.third_sums(values, weights, row_map)
-            assert not np.isfinite(square_times).any()
 
 
 @pytest.mark.usefixtures("extension")
@@ -260,29 +212,3 @@ def test_hard_assignment_is_that_of_numpy(kind, n_components):
             values, weights, row_map, natural[None], kind, is_hard=True, is_linear=is_linear
         )
         assert_within(stats, of_numpy.stats, of_numpy.scale)
-
-
-@pytest.fixture
-def small_parts(monkeypatch):
-    """Let few rows be many parts, and every part worth a thread."""
-    monkeypatch.setattr(compiled, "PART_ROWS", 64)
-    monkeypatch.setattr(compiled, "WORK_PER_THREAD", 1)
-
-
-@pytest.mark.usefixtures("extension", "small_parts")
-@pytest.mark.parametrize("n_threads", [2, 3, 7])
-def test_the_number_of_threads_changes_no_digit(n_threads):
-    values, weights, row_map, natural = problem(5000, 6)
-
-    def results(n_threads):
-        rows = values, weights, row_map, natural[0], FULL
-        return [
-            *compiled.e_step(values, weights, row_map, natural, FULL, n_threads),
-            *compiled.e_step(values, None, row_map, natural, FULL, n_threads),
-            compiled.stats_under(values, weights, row_map, None, FULL, n_threads),
-            *(compiled.row_answers(*rows, each, n_threads) for each in ANSWERS),
-            *compiled.third_sums(values, weights, row_map, n_threads),
-        ]
-
-    for one, several in zip(results(1), results(n_threads), strict=True):
-        np.testing.assert_array_equal(several, one)

@@ -10,84 +10,10 @@ import pytest
 
 from apolar import GaussianMixture
 from apolar._core import threads
-from apolar._core.threads import map_in_threads, one_blas_thread, run_in_threads, thread_pool
+from apolar._core.threads import map_in_threads, one_blas_thread, run_in_threads, submit
 
 # Only a hang waits so long.
 DEADLINE = 60
-
-
-class Calls:
-    """A function that counts its calls, those that have ended, and the most that ran at once."""
-
-    def __init__(self, n_together=1):
-        self.lock = threading.Lock()
-        self.started = self.ended = self.most = 0
-        # Each of the first calls waits for the others.
-        self.barrier = threading.Barrier(n_together)
-        self.n_together = n_together
-
-    def __call__(self, number):
-        with self.lock:
-            self.started += 1
-            self.most = max(self.most, self.started - self.ended)
-            is_first = self.started <= self.n_together
-        try:
-            if is_first:
-                self.barrier.wait(DEADLINE)
-            if number < 0:
-                raise LookupError(number)
-            return number
-        finally:
-            with self.lock:
-                self.ended += 1
-
-
-@pytest.mark.parametrize("n_threads", [1, 2, 5])
-def test_as_many_calls_run_at_once_as_there_are_threads(n_threads):
-    calls = Calls(n_threads)
-    assert list(map_in_threads(calls, ((i,) for i in range(40)), n_threads)) == list(range(40))
-    assert calls.most == n_threads
-    assert calls.started == calls.ended == 40
-
-
-def _numbers_that_end_with_an_error():
-    yield from ((i,) for i in range(2))
-    raise LookupError("-2")
-
-
-@pytest.mark.parametrize("n_threads", [1, 4])
-@pytest.mark.parametrize(
-    "arguments", [lambda: ((i,) for i in (0, 1, -2, *range(3, 100))), _numbers_that_end_with_an_error]
-)
-def test_an_error_ends_the_calls(arguments, n_threads):
-    calls, results = Calls(), []
-    with pytest.raises(LookupError, match="-2"):
-        results.extend(map_in_threads(calls, arguments(), n_threads))
-    # None runs, and none starts any more: those that had been submitted are done, or were never begun.
-    assert calls.started == calls.ended <= 2 + n_threads
-
-
-@pytest.mark.parametrize("n_threads", [1, 4])
-def test_a_generator_that_is_dropped_leaves_nothing_running(n_threads):
-    calls = Calls(n_threads)
-    results = map_in_threads(calls, ((i,) for i in range(100)), n_threads)
-    assert next(results) == 0
-    del results
-    assert calls.started == calls.ended <= n_threads
-
-
-@pytest.mark.parametrize("n_threads", [0, 1, 2, 6])
-def test_a_call_runs_in_as_many_threads_as_asked_for(n_threads):
-    names, barrier = [], threading.Barrier(max(1, n_threads))
-
-    def call():
-        barrier.wait(DEADLINE)
-        names.append(threading.current_thread().name)
-
-    run_in_threads(call, n_threads)
-    assert len(set(names)) == len(names) == max(1, n_threads)
-    assert threading.current_thread().name in names
-    assert all(name.startswith("apolar") for name in names if name != threading.current_thread().name)
 
 
 @pytest.mark.parametrize("is_in_this_thread", [True, False])
@@ -107,7 +33,7 @@ def test_an_error_is_raised_when_all_threads_have_ended(is_in_this_thread):
 
 def test_calls_that_take_up_the_whole_pool_may_use_threads(monkeypatch):
     pool, barrier = ThreadPoolExecutor(2), threading.Barrier(2)
-    monkeypatch.setattr(threads, "_POOL", [pool])
+    monkeypatch.setattr(threads, "_POOL", pool)
 
     def call(number):
         counts = []
@@ -123,7 +49,7 @@ def test_calls_that_take_up_the_whole_pool_may_use_threads(monkeypatch):
 
 @pytest.mark.parametrize("n_started", [0, 1])
 def test_fewer_threads_do_the_work_where_no_more_can_be_started(monkeypatch, n_started):
-    monkeypatch.setattr(threads, "_POOL", [])
+    monkeypatch.setattr(threads, "_POOL", ThreadPoolExecutor(4))
     start, left = threading.Thread.start, list(range(n_started))
 
     def limited(thread):
@@ -138,7 +64,7 @@ def test_fewer_threads_do_the_work_where_no_more_can_be_started(monkeypatch, n_s
     fits = [GaussianMixture(2, n_threads=n, random_state=0).fit(X).lower_bound_ for n in (1, 4)]
     # Results do not depend on the number of threads.
     assert fits[0] == pytest.approx(fits[1], rel=1e-12)
-    threads._POOL[0].shutdown()
+    threads._POOL.shutdown()
 
 
 def _child(results):
@@ -152,7 +78,7 @@ def _child(results):
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="no safe fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_does_not_wait_for_threads_of_its_parent():
-    thread_pool().submit(int).result()
+    submit(int).result()
     is_held, may_end = threading.Event(), threading.Event()
 
     def hold():

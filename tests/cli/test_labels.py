@@ -134,16 +134,6 @@ def test_what_can_be_read_once_cannot_be_appended_to(flowers, model):
     assert len(appended) == 151
 
 
-def test_a_table_is_not_replaced_by_its_own_results(flowers):
-    table = flowers.with_name("table.csv")
-    before = flowers.read_bytes()
-    table.write_bytes(before)
-    said = refuse("fit", table, "-k", 2, "--append", "--no-report", "-o", table.parent)
-    assert "table.csv is also an input; choose another -o." in said
-    assert table.read_bytes() == before
-    assert not (table.parent / "labels.csv").exists()
-
-
 # --- several files, encodings and workbooks -------------------------------------------------------
 
 
@@ -169,10 +159,3 @@ def test_labels_name_the_file_and_the_table_has_all_rows(flowers, tmp_path, name
         "fit", a, b, "-k", 2, "--covariance", "diag", "--append", "--no-report", "-o", tmp_path / "o"
     )
     assert "differs in columns or delimiter" in said
-
-
-def test_a_table_of_another_encoding(flowers, tmp_path):
-    flowers.write_text(flowers.read_text().replace("setosa", "sétosa"), encoding="latin-1")
-    options = ("-k", 2, "--no-report", "--append", "--encoding", "latin-1", "-o", tmp_path / "o")
-    succeed("fit", flowers, *options)
-    assert rows_of(tmp_path / "o" / "table.csv")[0]["species"] == "sétosa"

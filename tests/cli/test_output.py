@@ -2,7 +2,6 @@
 
 import os
 import signal
-import stat
 import subprocess
 import sys
 import time
@@ -75,20 +74,6 @@ def test_an_interruption_leaves_nothing(flowers, tmp_path, monkeypatch, command)
     assert result.exit_code == 130
     assert result.output.strip() == "Error: Interrupted; nothing was written."
     assert names_in(tmp_path) == {"flowers.csv"}
-
-
-@pytest.mark.skipif(os.name != "posix", reason="permissions of files")
-def test_the_permissions_of_earlier_results_stay(flowers, tmp_path):
-    out = tmp_path / "out"
-    modes = {}
-    for number in (2, 3):
-        succeed("fit", flowers, "-k", number, "-o", out, "--outliers")
-        succeed("sketch", flowers, "-o", out / "sketch.npz")
-        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in out.iterdir()}
-        for path in out.iterdir():
-            path.chmod(0o600)
-    names = ["labels.csv", "model.npz", "outliers.csv", "report.html", "sketch.npz"]
-    assert modes == dict.fromkeys(names, 0o600)
 
 
 def test_names_that_are_not_utf8(flowers, tmp_path, monkeypatch):

@@ -5,11 +5,10 @@ import pytest
 from scipy import sparse
 
 import apolar
-from apolar.data import open_rows
 from apolar.scores import adjusted_rand_index
 
 
-def topics(n_rows=3000, n_columns=2000, n_topics=4, per_row=40, seed=0):
+def topics(n_rows=1500, n_columns=1000, n_topics=4, per_row=40, seed=0):
     """Return rows of norm one, with most entries in the columns of their topic, and their topics."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, n_topics, n_rows)
@@ -49,13 +48,13 @@ def fitted(rows, kind="spherical", **kwargs):
 def test_clusters_are_found(kind):
     model = fitted(X, kind)
     assert adjusted_rand_index(LABELS, model.predict(X)) > 0.95
-    assert model.means_.shape == (4, 2000)
+    assert model.means_.shape == (4, 1000)
     assert any("leading directions" in note for note in model.start_notes_)
     assert np.isfinite(model.bic(X))
 
 
 @pytest.mark.usefixtures("never_dense")
-@pytest.mark.parametrize("start", ["moments", "overseed", "mbhc", "k-means++"])
+@pytest.mark.parametrize("start", ["moments", "mbhc"])
 def test_every_start(start):
     assert adjusted_rand_index(LABELS, fitted(X, init_params=start).predict(X)) > 0.4
 
@@ -81,20 +80,8 @@ def test_the_same_as_dense_rows(kind, weights):
 
 @pytest.mark.usefixtures("never_dense")
 def test_chunks_of_sparse_rows_and_counts_of_small_integers():
-    chunks = [X[:1000], X[1000:1700], X[1700:]]
+    chunks = [X[:500], X[500:700], X[700:]]
     assert adjusted_rand_index(LABELS, fitted(chunks).predict(chunks)) > 0.95
-    buffer = sparse.csr_matrix(X[:1000])
-
-    class Reused:
-        """Chunks in one buffer, which the next chunk overwrites."""
-
-        def __iter__(self):
-            for _ in range(3):
-                yield buffer
-                buffer.data *= 2
-
-    doubled = list(open_rows(Reused()).map(lambda chunk: chunk.values))
-    np.testing.assert_array_equal([rows.sum() / X[:1000].sum() for rows in doubled], [1, 2, 4])
     counts = sparse.csr_matrix(X.multiply(120).astype(np.int8))
     model = fitted(counts)
     np.testing.assert_allclose(model.means_, fitted(counts.astype(np.float64)).means_, atol=1e-9)
@@ -104,26 +91,16 @@ def test_chunks_of_sparse_rows_and_counts_of_small_integers():
 def test_other_families_and_one_component():
     model = fitted(X[:, :300], "diag", init_params="kmeans", tol=100.0)
     assert model.covariances_.shape == (4, 300)
-    assert apolar.GaussianMixture(1, covariance_type="spherical").fit(X).means_.shape == (1, 2000)
+    assert apolar.GaussianMixture(1, covariance_type="spherical").fit(X).means_.shape == (1, 1000)
     with pytest.raises(MemoryError, match="'diag' or 'spherical'"):
         fitted(sparse.csr_matrix((50, 2_000_000)), "full")
-
-
-def test_rows_in_few_directions():
-    """The covariance has a lower rank than the number of directions."""
-    rng = np.random.default_rng(0)
-    dense = np.zeros((600, 1000))
-    labels = rng.integers(0, 4, 600)
-    dense[:, :6] = 4 * rng.standard_normal((4, 6))[labels] + rng.standard_normal((600, 6))
-    model = fitted(sparse.csr_matrix(dense), tol=1.0)
-    assert adjusted_rand_index(labels, model.predict(sparse.csr_matrix(dense))) > 0.5
 
 
 @pytest.mark.usefixtures("never_dense")
 def test_a_stream_of_sparse_rows():
     model = apolar.GaussianMixture(4, covariance_type="spherical", random_state=0)
-    for start in range(0, 3000, 1000):
-        model.partial_fit(X[start : start + 1000])
+    for start in range(0, 1500, 500):
+        model.partial_fit(X[start : start + 500])
     assert adjusted_rand_index(LABELS, model.predict(X)) > 0.9
 
 

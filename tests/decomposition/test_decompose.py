@@ -264,6 +264,15 @@ def test_simple_forms_of_any_size(form):
     assert (tensor - waring.to_tensor()).norm() <= 1e-14 * tensor.norm()
 
 
+@pytest.mark.parametrize("form", ["2*x^5*y^2 + 1e-300*x^4*y^3", "x*z^2 + 1e280*x^2*w + 2*x*y*z"])
+def test_terms_that_are_exact_in_other_units_alone_are_not_exact(form):
+    # In units of one size, rounding of one term may be larger than the form in its own units.
+    tensor = SymmetricTensor.from_polynomial(form)
+    waring = decompose(tensor, random_state=0)
+    assert waring.residual < 1e-6
+    assert (tensor - waring.to_tensor()).norm() <= 1e-6 * tensor.norm()
+
+
 def test_weights_that_no_number_holds_are_told():
     with pytest.raises(ValueError, match="multiply it by a power of two"):
         decompose(SymmetricTensor.from_polynomial("1e-322*x^3 + 1e-322*y^2*x"))

@@ -50,6 +50,39 @@ def test_a_small_exact_term_is_a_term():
         assert (waring.rank, waring.status) == (tensor.dim if tensor.order == 4 else 2, Status.EXACT)
 
 
+@pytest.mark.parametrize(
+    ("form", "rank"),
+    [
+        # Fermat's cubic with x*y*z, and a sum of powers with x^3*y, have larger ranks than without the rest.
+        ("x^3 + y^3 + z^3 + x*y*z/10^18", 4),
+        ("x^3*y + z^4/10^20 + (x+y+z)^4", 6),
+        ("x^5 + y^5 + x^3*y^2/10^25", 3),
+        ("x^6 + (x+y)^6/10^20 + (x-y)^6/10^25", 3),
+        # The sums of such large terms, in floating point, are not the form.
+        ("10^20*((x + y/10^20)^4 - x^4)", 2),
+        ("x^2*y + y^3/10^20", 2),
+    ],
+)
+def test_terms_without_the_last_exact_digits_are_not_exact(form, rank):
+    waring = decompose(form, random_state=0)
+    assert waring.status is not Status.EXACT
+    assert waring.rank <= rank
+    if waring.rank < rank:
+        assert waring.rank_bounds[0] <= rank <= waring.rank_bounds[1]
+
+
+@pytest.mark.parametrize(("dim", "order", "rank"), [(3, 6, 8), (4, 5, 12), (2, 6, 4), (4, 3, 5)])
+def test_large_integers_are_decomposed_exactly(dim, order, rank):
+    rng = np.random.default_rng(0)
+    points = [[1, *map(int, rng.integers(-1000, 1000, dim - 1))] for _ in range(rank)]
+    waring = decompose(SymmetricTensor.from_waring([1] * rank, points, order), random_state=0)
+    assert (waring.rank, waring.status) == (rank, Status.EXACT)
+
+
+def test_the_rank_of_a_quadratic_form_is_exact():
+    assert decompose("x^2 + y^2/10^20").rank == 2
+
+
 # --- points in special position --------------------------------------------------------------------
 
 
@@ -138,12 +171,24 @@ def test_units_of_variables_do_not_matter(order, digits, seed):
 
 
 def test_rounding_is_no_variable():
-    # The entries of two variables are rounding of the third: they are not magnified to terms.
+    # The entries of two variables are as small as rounding of the third: they are not magnified to terms, and
+    # the term without them is not the tensor.
     rng = np.random.default_rng(0)
     coefficients = 1e-17 * rng.standard_normal(15)
     coefficients[0] = 1.0
     waring = decompose(SymmetricTensor(4, 3, coefficients), random_state=0)
-    assert (waring.rank, waring.status) == (1, Status.EXACT)
+    assert (waring.rank, waring.status) == (1, Status.APPROXIMATE)
+    assert waring.residual < 1e-15
+
+
+def test_terms_that_miss_a_small_variable_are_not_exact():
+    # x^2*y + z^3 and others in units from 10^-4 to 10^4, as numbers in floating point.
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        forms = rng.standard_normal((3, 3)) * 10.0 ** rng.uniform(-4, 4, 3)
+        x, y, z = (SymmetricTensor(1, 3, form) for form in forms)
+        waring = decompose(x * x * y + z * z * z, random_state=seed)
+        assert waring.rank == 4 or waring.status is not Status.EXACT
 
 
 # --- the last digits ---------------------------------------------------------------------------------------

@@ -62,6 +62,16 @@ OTHERS = [
     ("(x+y)^2*(y+z)^2*(z+x) + (w-y)^5", 10),
     ("(x^2+y^2)^2*(x-y) + (z+w-x)^4*(z+y)", 8),
     ("(x^2+y^2+z^2)^2", 6),  # [reznick1992]
+    ("x*(x^2+y^2+z^2)", 4),  # a conic and a line that is not a tangent [landsberg2010]
+    # x^a (y^b + z^b): twice the larger of a + 1 and b [carlini2012].
+    ("x^2*(y^3+z^3)", 6),
+    ("x*(y^3+z^3)", 6),
+    ("x*(y^4+z^4)", 8),
+    # Elementary symmetric cubics in n variables: n + 1 [lee2016].
+    *(
+        ("+".join("*".join(three) for three in itertools.combinations("abcdefg"[:n], 3)), n + 1)
+        for n in range(4, 8)
+    ),
     ("x^3*y+y^3*z+z^3*x", 6),  # Klein's quartic, of generic rank
     ("a*b*c*d*e", 16),
     ("100*x^3+y^3+z^3+w^3", 4),  # singular values with a drop that is not noise
@@ -95,7 +105,7 @@ NAMED = [*monomials(), *coprime_sums(), *CUBICS, *OTHERS, *sums_of_integer_power
 
 
 def test_there_are_many():
-    assert len(NAMED) >= 140
+    assert len(NAMED) >= 160
 
 
 @pytest.mark.parametrize(("form", "rank"), NAMED)

@@ -10,20 +10,14 @@ from threadpoolctl import threadpool_limits
 
 import apolar
 from apolar._core import compiled
-from apolar._core.namespaces import Scratch
 from apolar._core.threads import default_threads
-from apolar.data import open_rows
-from apolar.em.blocks import CompiledBlock, StatsBlock, write_row_stats
-from apolar.em.problem import Problem
-from apolar.mixture.families import FAMILIES
-from kernel_sums import TARGETS, needs_kernels, use_for_a_test
-from mixtures import pairs
+from kernel_sums import needs_kernels
 
 # Fits of few rows and few iterations, which warn: their results are compared with each other.
 pytestmark = [needs_kernels, pytest.mark.filterwarnings("ignore::apolar.ApolarWarning")]
 
 NAMES = ("spherical", "tied_spherical", "diag", "tied_diag", "full", "tied")
-X, _ = apolar.datasets.make_example(1, 3000, random_state=0)
+X, _ = apolar.datasets.make_example(1, 1500, random_state=0)
 W = np.random.default_rng(1).uniform(0.2, 2.0, len(X))
 
 
@@ -46,58 +40,18 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(compiled, "WORK_PER_THREAD", 1)
 
 
-@pytest.mark.parametrize(("name", "dtype"), pairs(NAMES, [np.float64, np.float32, np.float32, np.float64]))
-@pytest.mark.parametrize("target", TARGETS)
-def test_a_block_computes_what_a_block_of_numpy_does(name, target, dtype):
-    family, values = FAMILIES[name], X.astype(dtype)
-    data = Problem(open_rows(values, W), family)
-    batch = [family.m_step(data.hard_stats((np.arange(len(X)) * s) % 7 % 4, 4), None) for s in (1, 3)]
-    natural = np.stack([family.natural(parameters) for parameters in batch])
-    # Hard assignment is by distances: without quadratics.
-    distances = natural[0].copy()
-    distances[:, 1 + X.shape[1] :] = 0.0
-    given = np.random.default_rng(2).uniform(0, 1, (3, len(X)))
-    written = write_row_stats(values, family, data.whitening, Scratch())
-    row_map = compiled.RowMap.of(data.whitening.centre, data.whitening.matrix)
-    scale = np.abs(written).sum(axis=1)
-    for _ in use_for_a_test(target):
-        for weights in (None, W):
-            blocks = CompiledBlock(values, weights, family, row_map), StatsBlock(written, weights)
-            (sums, likelihoods), (wanted, of_numpy) = (block.e_step(natural) for block in blocks)
-            # The rows of a batch, in the order of its mixtures.
-            assert np.max(np.abs(sums - wanted) / scale) < 1e-12
-            np.testing.assert_allclose(likelihoods, of_numpy, rtol=1e-12)
-            for ask in (lambda block: block.nearest_stats(distances), lambda block: block.stats(given)):
-                ours, theirs = (ask(block) for block in blocks)
-                assert np.max(np.abs(ours - theirs) / scale) < 1e-12
-            # Logits of some tens have errors of some 1e-14, and so have the logarithms of responsibilities.
-            np.testing.assert_allclose(
-                *(block.logits(natural[0]) for block in blocks), rtol=1e-11, atol=1e-11
-            )
-            for what in ("labels", "probabilities", "densities", "sums"):
-                ours, theirs = (block.posteriors(natural[0], what) for block in blocks)
-                atol = 1e-11 if what == "densities" else 1e-30
-                np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=atol, err_msg=what)
-
-
 def unaligned(array):
     copy = np.empty(array.nbytes + 1, np.uint8)[1:].view(np.float64).reshape(array.shape)
     copy[...] = array
     return copy
 
 
-def test_rows_and_weights_that_cannot_be_read_are_copied():
-    family = FAMILIES["diag"]
-    data = Problem(open_rows(X), family)
-    natural = data.natural(family.m_step(data.hard_stats(np.arange(len(X)) % 3, 3), None))[None]
-    expected = CompiledBlock(X, W, family).e_step(natural)[0]
-    for values in (unaligned(X), X.astype(">f8"), X.astype(object)):
-        assert not compiled.can_read(values)
-        np.testing.assert_array_equal(CompiledBlock(values, W, family).e_step(natural)[0], expected)
-    for weights in (unaligned(W), W.astype(">f8"), W.tolist()):
-        np.testing.assert_array_equal(CompiledBlock(X, weights, family).e_step(natural)[0], expected)
-    assert CompiledBlock(X, W, family).weights is W
-    assert np.shares_memory(CompiledBlock(X[::-1], None, family).values, X)
+@pytest.mark.parametrize("convert", [unaligned, lambda a: a.astype(">f8"), lambda a: a.astype(object)])
+def test_rows_and_weights_that_the_kernels_cannot_read_are_copied(convert):
+    model, expected = (apolar.GaussianMixture(3, covariance_type="diag", means_init=X[:3]) for _ in range(2))
+    model.fit(convert(X), sample_weight=convert(W))
+    # BLAS, which finds the scale, may add in another order, and EM stop a little earlier.
+    np.testing.assert_allclose(model.means_, expected.fit(X, sample_weight=W).means_, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -107,7 +61,7 @@ def test_fits_and_predictions_are_those_of_numpy(name, without_kernels):
         return model.fit(X, sample_weight=W)
 
     def answers():
-        methods = ("predict", "predict_proba", "score_samples", "score", "bic", "aic")
+        methods = ("predict", "predict_proba", "score_samples", "score", "bic", "icl")
         return [getattr(model, method)(new) for method in methods]
 
     model, by_numpy, new = fit(), without_kernels(fit), 1.5 * X

@@ -10,7 +10,6 @@ from sklearn.mixture import GaussianMixture as TheirMixture
 import apolar
 from apolar.data import open_rows
 from apolar.em.problem import Problem
-from apolar.em.quadratic_models import newton_step
 from apolar.em.result import Fit, FitStatus
 from apolar.em.run import Stop, run
 from apolar.mixture import Prior
@@ -83,37 +82,3 @@ def test_plateaus_and_saddles_do_not_end_a_fit():
     fit = run(data, [Fit(start, "")], Prior(), Stop(300, gain=1e-3), checked_on=data)[0]
     assert fit.status is FitStatus.CONVERGED
     assert fit.objective > slow.objective + 5
-
-
-def test_passes_are_counted_and_bounded_and_a_callback_sees_each_and_can_stop():
-    X, _ = apolar.datasets.make_example(1, 300, random_state=0)
-    data = Problem(open_rows(X), FAMILIES["full"])
-    labels = np.random.default_rng(0).integers(0, 4, 300)
-    start = [Fit(data.family.m_step(data.hard_stats(labels, 4), Prior()), "")]
-    for most in (1, 2, 5):
-        fit = run(data, start, Prior(), Stop(most, gain=1e-12))[0]
-        assert fit.n_iter == len(fit.history) == most
-        assert fit.status is FitStatus.MAX_ITER
-    seen = []
-
-    def callback(fit):
-        seen.append(fit.objective)
-        return len(seen) == 4
-
-    fit = run(data, start, Prior(), Stop(50, gain=1e-12), callback=callback)[0]
-    assert fit.status is FitStatus.STOPPED
-    assert len(seen) == fit.n_iter == 4
-
-
-def test_the_remaining_gain_is_that_of_newtons_method():
-    rng = np.random.default_rng(0)
-    axes = np.linalg.qr(rng.standard_normal((8, 8)))[0]
-    values = -np.array([0.0, 1e-4, 0.01, 0.2, 0.5, 0.8, 0.9, 1.0])
-    hessian = (axes * values) @ axes.T
-    gradient = axes[:, 1:] @ rng.standard_normal(7)
-    gain, step = newton_step(lambda point: gradient + hessian @ point, gradient, axes[:, 0])
-    expected = np.linalg.pinv(-hessian) @ gradient
-    # Gradient differences lose half the digits.
-    assert gain == pytest.approx(0.5 * gradient @ expected, rel=1e-3)
-    np.testing.assert_allclose(step, expected, rtol=1e-2, atol=1e-2 * np.abs(expected).max())
-    assert newton_step(lambda point: gradient - hessian @ point, gradient, axes[:, 0]) is None

@@ -7,7 +7,6 @@ from scipy.stats import multivariate_normal
 from apolar._core import compiled
 from apolar.data import open_rows
 from apolar.em import missing
-from apolar.em.completion import Completion
 from apolar.em.problem import Problem
 from apolar.mixture import Prior
 from apolar.mixture.families import FAMILIES
@@ -127,41 +126,3 @@ def test_noise_of_complete_rows_is_that_without_missing_values(name):
     other_stats, other_objective = incomplete.e_step(parameters[None])
     np.testing.assert_allclose(objective, other_objective, rtol=1e-11)
     np.testing.assert_allclose(stats.array, other_stats.array, rtol=1e-9, atol=1e-9 * len(X))
-
-
-@each_family
-def test_completed_rows_keep_what_is_observed(name):
-    X, labels = incomplete_rows(100, 0.3)
-    data = Problem(open_rows(X), FAMILIES[name])
-    seen = ~np.isnan(X)
-    for completed in (data.imputed(), data.imputed(start(data, labels))):
-        assert not completed.is_incomplete
-        rows = data.whitening.inverse_transform(completed.whitened_rows().T)
-        np.testing.assert_allclose(rows[seen], X[seen], rtol=1e-10)
-        assert np.all(np.isfinite(rows))
-
-
-def test_expected_values_and_draws_are_those_of_the_conditional_distribution():
-    X, labels = incomplete_rows(200, 0.0)
-    data = Problem(open_rows(np.delete(X, 100, axis=0)), FAMILIES["full"])
-    whitened = start(data, np.delete(labels, 100))
-    mixture = data.whitening.inverse_transform_parameters(whitened)
-    row = np.array([X[0, 0], np.nan, np.nan])
-    completion = Completion.by_mixture(data.family, data.whitening, whitened)
-    # Instead of integrals, weighted draws from the mixture near the observed value would do; here exactly.
-    variances = mixture.covariances[:, 0, 0]
-    logits = np.log(mixture.weights) - 0.5 * (
-        np.log(variances) + (row[0] - mixture.means[:, 0]) ** 2 / variances
-    )
-    shares = np.exp(logits - np.logaddexp.reduce(logits))
-    slopes = mixture.covariances[:, 1:, 0] / variances[:, None]
-    means = mixture.means[:, 1:] + slopes * (row[0] - mixture.means[:, :1])
-    expected = shares @ means
-    np.testing.assert_allclose(completion.impute(row[None])[0, 1:], expected, rtol=1e-10)
-    draws = completion.draw(np.repeat(row[None], 20_000, axis=0), np.random.default_rng(0))[:, 1:]
-    left = mixture.covariances[:, 1:, 1:] - variances[:, None, None] * slopes[:, :, None] * slopes[:, None]
-    between = means - expected
-    covariance = np.tensordot(shares, left + between[:, :, None] * between[:, None], axes=1)
-    # Of 20,000 draws, errors are below 1% of the variances.
-    np.testing.assert_allclose(draws.mean(axis=0), expected, atol=0.05 * np.sqrt(np.diag(covariance)).max())
-    np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.05 * np.diag(covariance).max())

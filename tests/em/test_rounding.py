@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from apolar import Prior
 from apolar.data import open_rows
 from apolar.em.problem import Problem
-from apolar.mixture.families import FAMILIES, family
+from apolar.mixture.families import FAMILIES
 from mixtures import FAMILY_NAMES, each_family
 
 VARIANCES = np.array([0.2, 0.0, 0.5])
@@ -62,34 +61,9 @@ def test_the_largest_ratio_is_that_of_some_direction(name):
     assert 0.9 * largest < np.max(ratios) <= largest * (1 + 1e-9)
 
 
-def test_a_component_is_narrow_where_it_varies_less_than_rounding_errors():
-    X = np.round(rows())
-    data, parameters = started("diag", None, X)
-    variances = data.rounding_variances()
-    np.testing.assert_allclose(variances, 1 / 12)
-    assert not data.is_narrower(parameters, variances)
-    assert data.is_narrower(parameters, 30 * variances)
-    X[::3, 1] = 0
-    data, parameters = started("diag", None, X)
-    assert data.is_narrower(parameters, variances)
-
-
 def test_rounding_errors_are_no_larger_than_a_third_of_a_column():
     rare = np.zeros(400)
     rare[:4] = 1
     fair = np.arange(400) % 2
     data = Problem(open_rows(np.c_[rare, fair, rows(400)[:, 0]]), FAMILIES["diag"])
     np.testing.assert_allclose(data.rounding_variances(), [0.01 * 0.99 / 3, 1 / 12, 0])
-
-
-@pytest.mark.parametrize("name", ["full", "spherical"])
-@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array, lambda X: np.where(X < 4, np.nan, X)])
-def test_distinct_rows_have_the_weights_of_their_copies(name, convert):
-    rng = np.random.default_rng(0)
-    X = np.repeat(rng.integers(1, 9, size=(5, 3)) + np.arange(5)[:, None] * 10.0, 30, axis=0)
-    data = Problem(open_rows(convert(X)), family(name))
-    distinct = data.distinct()
-    assert distinct.n_rows == 5
-    # The last of them is seen only at the end.
-    assert [data.has_distinct_rows(n) for n in (1, 2, 5, 6)] == [True, True, True, False]
-    np.testing.assert_array_equal(distinct.row_weights(), np.full(5, 30))

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from apolar._core import compiled
+from apolar._core.constants import MAX_FALL, MIN_PART
 from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
 from apolar.em.run import Stop, run
 from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
-from apolar.mixture.prior import AdaptivePrior, Prior, Strengths
-from mixtures import each_family
+from apolar.mixture.prior import Prior
+from mixtures import FAMILY_NAMES, pairs
 
 needs_kernels = pytest.mark.skipif(compiled.kernels is None, reason="The kernels are not compiled.")
 # Rounding errors grow from step to step, where a run has not converged; they do not reach this.
@@ -42,10 +43,13 @@ def example(name, n_features, *, n_components=3, n_mixtures=2, weights=None):
     return data, batch(starts)
 
 
-def plain_runs(data, starts, prior, *, n_steps, relative_tol, n_threads=1):
+def plain_runs(data, starts, prior, *, n_steps, relative_tol):
     """Return the ends of runs from a batch of mixtures, as arrays."""
     fits = [Fit(starts[i], "") for i in range(len(starts.weights))]
-    ends = run(data, fits, prior, Stop(n_steps, relative_tol), n_threads=n_threads)
+    return as_arrays(data, run(data, fits, prior, Stop(n_steps, relative_tol)))
+
+
+def as_arrays(data, ends):
     arrays = {
         name: np.array([getattr(end, name) for end in ends])
         for name in ("log_likelihood", "objective", "n_iter", "is_collapsed")
@@ -54,19 +58,54 @@ def plain_runs(data, starts, prior, *, n_steps, relative_tol, n_threads=1):
     return SimpleNamespace(parameters=batch([end.parameters for end in ends]), stats=stats, **arrays)
 
 
-def by_numpy(data, starts, prior, **stop):
-    with pytest.MonkeyPatch.context() as patch:
+def is_at_floor(data, stats, prior, parameters):
+    """Return whether a variance of an M-step is at its floor, or not finite."""
+    family, estimates = data.family, [parameters]
+    if family.code in ("VEE", "EVV"):
+        # These give any scatter a volume that others have: one that is flat shows without that.
+        estimates.append(FAMILIES["full" if family.code == "EVV" else "tied"].m_step(stats, prior))
+    least = (1 + 1e-6) * family.min_variance
+    return not all(one.is_finite and family.smallest_variance(one.covariances) > least for one in estimates)
+
+
+def plain_run(data, start, prior, n_steps, relative_tol):
+    """Return the end of plain steps of one mixture, written out: what one call of the extension does."""
+    family, before, n_components = data.family, -np.inf, len(start.weights)
+    stats = SufficientStats(np.zeros((n_components, data.n_stats)), data.n_features)
+    last = Fit(start, "", stats=stats, is_collapsed=True)
+    for step in range(1, n_steps + 1):
+        if not start.is_finite or not family.smallest_variance(start.covariances) > 0:
+            return last
+        stats, log_likelihood = data.e_step(start[None])
+        value = float((log_likelihood + family.log_prior(start[None], prior))[0])
+        # The first step may bring a start to the family; later ones do not fall, unless rounding decides.
+        if not np.isfinite(value) or (step > 2 and value < before - MAX_FALL * (1 + abs(value))):
+            return last
+        of_step = {"log_likelihood": float(log_likelihood[0]), "objective": value, "n_iter": step}
+        last = last.updated(parameters=start, stats=stats[0], **of_step)
+        if abs(value - before) <= relative_tol * (1 + abs(value)):
+            return last.updated(is_collapsed=False)
+        if not stats[0].counts.min() > MIN_PART * stats[0].counts.sum():
+            return last
+        before = value
+        if step < n_steps:
+            start = family.m_step(stats[0], prior, start)
+            if is_at_floor(data, stats[0], prior, start):
+                return last
+    return last.updated(is_collapsed=False)
+
+
+def by_numpy(data, starts, prior, *, n_steps, relative_tol):
+    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
         patch.setattr(compiled, "has_steps", lambda *_: False)
-        return plain_runs(data, starts, prior, **stop)
+        mixtures = [starts[i] for i in range(len(starts.weights))]
+        return as_arrays(data, [plain_run(data, each, prior, n_steps, relative_tol) for each in mixtures])
 
 
-def assert_same_runs(data, starts, prior, n_steps, n_threads=1):
+def assert_same_runs(data, starts, prior, n_steps):
     """Check runs of the extension against those of NumPy; return the former."""
     stop = {"n_steps": n_steps, "relative_tol": 0.0}
-    first, second = (
-        plain_runs(data, starts, prior, n_threads=n_threads, **stop),
-        by_numpy(data, starts, prior, **stop),
-    )
+    first, second = plain_runs(data, starts, prior, **stop), by_numpy(data, starts, prior, **stop)
     np.testing.assert_array_equal(first.n_iter, second.n_iter)
     np.testing.assert_array_equal(first.is_collapsed, second.is_collapsed)
     np.testing.assert_allclose(first.log_likelihood, second.log_likelihood, rtol=TOLERANCE)
@@ -80,17 +119,17 @@ def assert_same_runs(data, starts, prior, n_steps, n_threads=1):
 
 
 @needs_kernels
-@each_family
-@pytest.mark.parametrize("prior", [None, Prior()], ids=["no prior", "prior"])
-@pytest.mark.parametrize("n_features", [1, 2, 4, 7])
-def test_the_extension_does_what_numpy_does(name, prior, n_features):
+@pytest.mark.parametrize(
+    ("name", "n_features", "prior"), pairs(3 * FAMILY_NAMES, [1, 2, 4, 7, 3], [None, Prior(), Prior()])
+)
+def test_the_extension_does_what_numpy_does(name, n_features, prior):
     data, starts = example(name, n_features)
     assert not assert_same_runs(data, starts, prior, 4 if n_features > 4 else 8).is_collapsed.any()
 
 
 @needs_kernels
 @pytest.mark.parametrize("name", ["spherical", "diag", "VEI", "EVI", "EVE", "tied", "full"])
-def test_many_rows_and_columns_weights_threads_and_priors(name):
+def test_many_rows_and_columns_weights_and_priors(name):
     family = FAMILIES[name]
     if family.is_axis_aligned or name == "EVE":
         # Matrices of as many columns are left to LAPACK, but for those whose axes are found by iteration.
@@ -99,7 +138,7 @@ def test_many_rows_and_columns_weights_threads_and_priors(name):
         assert_same_runs(*example(name, 40), Prior(), 3)
     weights = np.random.default_rng(3).uniform(0.5, 2.0, 90)
     data, starts = example(name, 3, n_mixtures=5, weights=weights)
-    assert_same_runs(data, starts, Prior(), 6, n_threads=3)
+    assert_same_runs(data, starts, Prior(), 6)
     # So many rows are summed in parts.
     X, _ = clusters(2, n_rows=5000)
     data = Problem(open_rows(X), family)
@@ -107,26 +146,9 @@ def test_many_rows_and_columns_weights_threads_and_priors(name):
     assert_same_runs(data, start[None], None, 3)
 
 
-@each_family
-def test_runs_end_where_the_objective_hardly_changes(name):
-    data, starts = example(name, 3)
-    ends = [plain_runs(data, starts, Prior(), n_steps=n, relative_tol=1e-4) for n in (1, 2, 3, 5, 8, 500)]
-    objectives, end = [each.objective for each in ends], ends[-1]
-    # An M-step may lose what rounding is.
-    assert np.all(np.diff(objectives, axis=0) >= -1e-9)
-    assert np.all(objectives[1] > objectives[0])
-    assert np.all(end.n_iter < 500)
-    # The likelihood and the statistics are those of the parameters that come with them.
-    stats, log_likelihood = data.e_step(end.parameters)
-    np.testing.assert_allclose(end.log_likelihood, log_likelihood, rtol=1e-12)
-    np.testing.assert_allclose(end.stats.array, stats.array, atol=1e-9)
-    expected = log_likelihood + data.family.log_prior(end.parameters, Prior())
-    np.testing.assert_allclose(end.objective, expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize("is_compiled", [True, False])
+@needs_kernels
 @pytest.mark.parametrize("name", ["full", "diag", "spherical", "VEI", "VEE", "VVE", "EVV"])
-def test_a_component_of_one_row_collapses(name, is_compiled):
+def test_a_component_of_one_row_collapses(name):
     data, starts = example(name, 3, n_components=4, n_mixtures=1)
     rows = data.whitened_rows().T
     means, weights = starts.means.copy(), starts.weights.copy()
@@ -135,8 +157,7 @@ def test_a_component_of_one_row_collapses(name, is_compiled):
     covariances = starts.covariances.copy()
     covariances[0, 0] *= 1e-4
     start = WhitenedParameters(weights, means, covariances)
-    run_plain = plain_runs if is_compiled else by_numpy
-    found = run_plain(data, start, None, n_steps=100, relative_tol=1e-12)
+    found = plain_runs(data, start, None, n_steps=100, relative_tol=1e-12)
     assert found.is_collapsed[0]
     assert found.n_iter[0] < 100
     assert found.parameters.is_finite
@@ -144,38 +165,21 @@ def test_a_component_of_one_row_collapses(name, is_compiled):
     # So does one without any row.
     means[0, 0] = 1e3
     start = WhitenedParameters(weights, means, starts.covariances)
-    found = run_plain(data, start, Prior(), n_steps=5, relative_tol=0.0)
+    found = plain_runs(data, start, Prior(), n_steps=5, relative_tol=0.0)
     assert found.is_collapsed[0]
     assert found.n_iter[0] == 1
 
 
-@each_family
-@pytest.mark.parametrize("is_compiled", [True, False])
-def test_starts_without_a_density_are_said_to_be_collapsed(name, is_compiled):
+@pytest.mark.parametrize("name", ["full", "diag", "spherical", "VVE"])
+@needs_kernels
+def test_starts_without_a_density_are_said_to_be_collapsed(name):
     data, starts = example(name, 2, n_mixtures=4)
     means, covariances = starts.means.copy(), starts.covariances.copy()
     means[0] = np.nan
     covariances[1] = np.inf
     covariances[2] = -1.0
     bad = WhitenedParameters(starts.weights, means, covariances)
-    run_plain = plain_runs if is_compiled else by_numpy
-    found = run_plain(data, bad, Prior(), n_steps=5, relative_tol=0.0)
+    found = plain_runs(data, bad, Prior(), n_steps=5, relative_tol=0.0)
     np.testing.assert_array_equal(found.is_collapsed, [True, True, True, False])
     np.testing.assert_array_equal(found.n_iter, [0, 0, 0, 5])
     assert np.all(np.isneginf(found.log_likelihood[:3]))
-
-
-@needs_kernels
-@pytest.mark.parametrize("name", ["full", "diag", "spherical", "tied"])
-def test_runs_under_a_prior_that_adds_rows_to_weights_are_those_of_numpy(name):
-    data, starts = example(name, 3)
-    strengths = AdaptivePrior(strengths=Strengths(4.0, 0.2, 30.0, 2.0))
-    prior = strengths.adapted_to(data.family, data.e_step(starts)[0][0])
-    stop = {"n_steps": 6, "relative_tol": 0.0}
-    ends, expected = plain_runs(data, starts, prior, **stop), by_numpy(data, starts, prior, **stop)
-    for array in ("weights", "means", "covariances"):
-        found, known = (getattr(each.parameters, array) for each in (ends, expected))
-        np.testing.assert_allclose(found, known, rtol=TOLERANCE, atol=TOLERANCE)
-    # Up to what depends on the strengths alone.
-    offsets = expected.objective - ends.objective
-    np.testing.assert_allclose(offsets, np.sum(prior.log_constant), rtol=TOLERANCE)

@@ -170,24 +170,3 @@ def test_columns_may_be_stored_in_any_order():
     sums = of_kernel(by_column, None, kind, whitening, natural)
     for ours, theirs in zip(sums, on_host(rows, kind, whitening).e_step(natural[None]), strict=True):
         assert_close(ours, theirs)
-
-
-def test_a_singular_covariance_has_no_parameters():
-    _, _, whitening, natural = problem("full", 3, 2)
-    natural[0, 4:] = 0
-    assert parameters_of(whitening, natural) is None
-
-
-@pytest.mark.parametrize("name", ["spherical", "diag", "full"])
-def test_a_noise_component_has_the_same_logit_in_all_rows(name):
-    rows, kind, whitening, natural = problem(name, 6, 4)
-    natural = np.vstack([natural, np.zeros((1, natural.shape[1]))])
-    natural[-1, 0] = -8.0
-    block, tensor = on_host(rows, kind, whitening), torch.tensor(rows, device=DEVICE)
-    sums = of_kernel(tensor, None, kind, whitening, natural)
-    for ours, theirs in zip(sums, block.e_step(natural[None]), strict=True):
-        assert_close(ours, theirs)
-    responsibilities, _ = posteriors(block.logits(natural).copy()[None])
-    labels, check = kernel_block.predict(tensor, None, parameters_of(whitening, natural), "labels")
-    assert float(check) == 0
-    np.testing.assert_array_equal(labels.cpu().numpy(), responsibilities[0].argmax(axis=0))

@@ -83,21 +83,8 @@ def test_the_file_is_a_model_on_the_way(path, files):
     np.testing.assert_array_equal(model.means_, mixture().fit(X).means_)
 
 
-def test_the_order_of_the_user_is_kept(path, files):
-    # The first label has the fewest rows.
-    labels = np.repeat([0, 1, 2], [100, 500, 1200])
-    model = mixture(init_params=labels, checkpoint=path, max_iter=20)
-    with pytest.warns(ConvergenceWarning):
-        model.fit(X)
-    assert len(files) >= 4
-    for file in files:
-        np.testing.assert_allclose(file.means_[0], X[labels == 0].mean(axis=0), atol=0.5)
-        # Labels are as long as the table, and are left out.
-        assert file.init_params == "auto"
-
-
 def test_several_runs_keep_the_best(path, files):
-    model = mixture(init_params="random", n_init=3, checkpoint=path, checkpoint_every=1).fit(X)
+    model = mixture(init_params="random", n_init=3, checkpoint=path, checkpoint_every=1).fit(X[::3])
     # A pass that is worse than what there was, as at the begin of a run, is not written.
     assert np.any(np.diff([file.n_iter_ for file in files]) > 1)
     assert np.all(np.diff([file.lower_bound_ for file in files]) >= -1e-12)
@@ -109,20 +96,6 @@ def test_a_fit_that_stops_at_max_iter_leaves_its_end(path):
     with pytest.raises(ConvergenceWarning):
         mixture(checkpoint=path, max_iter=8).fit(X)
     assert "max_iter" in GaussianMixture.load(path).message_
-
-
-def test_only_files_are_replaced(tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with pytest.raises(OSError, match="not a regular file"):
-        mixture(checkpoint=pipe).fit(X)
-    with pytest.raises(OSError, match="not a regular file"):
-        mixture().fit(X).save(pipe)
-    assert pipe.is_fifo()
-    (tmp_path / "link.npz").symlink_to(tmp_path / "real.npz")
-    mixture(checkpoint=tmp_path / "link.npz").fit(X)
-    assert (tmp_path / "link.npz").is_symlink()
-    assert GaussianMixture.load(tmp_path / "real.npz").converged_
 
 
 @pytest.mark.parametrize(
@@ -234,20 +207,6 @@ def test_the_same_object_goes_on_after_an_interrupt(path):
     assert model.lower_bounds_[0] == pytest.approx(before.lower_bound_, abs=1e-9)
 
 
-def test_a_finished_file_is_finished_soon(path):
-    first = mixture(checkpoint=path, warm_start=True).fit(X)
-    again = mixture(checkpoint=path, warm_start=True, n_init=3).fit(X)
-    assert first.start_ == "kmeans"
-    assert again.start_ == "warm start"
-    assert again.n_iter_ < first.n_iter_ / 2
-    # Without warm_start it is replaced.
-    afresh = mixture(checkpoint=path, max_iter=1, init_params="random")
-    with pytest.warns(ConvergenceWarning):
-        afresh.fit(X)
-    assert afresh.start_ == "random"
-    assert GaussianMixture.load(path).start_ == "random"
-
-
 def test_a_path_is_a_warm_start(path):
     model = mixture().fit(X)
     order = [2, 0, 1]
@@ -263,15 +222,6 @@ def test_a_path_is_a_warm_start(path):
     went_on = mixture(warm_start=True, checkpoint=path).fit(X)
     assert went_on.start_ == "warm start"
     assert np.all(np.diff(went_on.weights_) <= 0)
-
-
-def test_a_fitted_mixture_wins_over_the_file(path):
-    mixture(2).fit(X).save(path)
-    model = mixture(warm_start=True).fit(X)
-    assert model.set_params(checkpoint=path).fit(X).start_ == "warm start"
-    assert GaussianMixture.load(path).n_components == 3
-    # One of another family starts afresh, as without a file.
-    assert model.set_params(covariance_type="diag").fit(X).start_ == "kmeans"
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_the_rows_are_read(tmp_path, monkeypatch):

@@ -5,12 +5,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
 
 from apolar import GaussianMixture, StudentMixture
-from apolar.estimator.cluster_merging import Combination, elbow
+from apolar.estimator.cluster_merging import Combination
 from apolar.mixture.families import family
-from estimator.clusters import example, fitted
 from references import FOLDER, table
 
 
@@ -110,25 +108,6 @@ def test_noise_is_the_label_where_it_is_likelier_than_each_cluster():
     np.testing.assert_array_equal(found.predict(None), [-1, 0])
 
 
-@pytest.mark.filterwarnings(
-    "ignore:Two solutions with nearly equal"
-)  # two components have three clusters to part
-def test_one_and_two_components_are_left_alone():
-    X, _ = example()
-    for n in (1, 2):
-        found = fitted(X, "tied", n_components=n).combine(X)
-        assert found.n_clusters == n
-        assert len(found.merges) == n - 1
-    with pytest.raises(NotFittedError):
-        GaussianMixture(2).combine(X)
-
-
-def test_the_elbow_is_where_two_lines_meet():
-    assert elbow(np.array([0.0, 1, 2, 3, 13, 23])) == 4
-    assert elbow(np.array([0.0, 0, 50, 100, 150, 200])) == 2
-    assert elbow(np.array([0.0, 5])) == 2
-
-
 def test_components_that_overlap_are_combined_and_others_are_not(cross):
     X, labels, model = cross
     found = model.combine(X, by="overlap")
@@ -150,6 +129,7 @@ def test_components_that_overlap_are_combined_and_others_are_not(cross):
 @pytest.mark.parametrize("cls", [GaussianMixture, StudentMixture])
 def test_one_component_is_one_cluster(cls):
     rows = np.random.default_rng(0).standard_normal((50, 2))
+    assert cls(1).fit(rows).combine(rows).n_clusters == 1
     found = cls(1).fit(rows).combine(rows, by="overlap")
     assert (found.n_clusters, found.groups) == (1, ((0,),))
     assert str(found).startswith("1 component combines into 1 cluster: 1.")

@@ -9,14 +9,11 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.exceptions import NotFittedError
 
 import apolar
 from apolar import BayesianGaussianMixture, GaussianMixture, MomentSketch, Prior, StudentMixture
 from apolar._core.files import load_arrays, save_arrays
 from apolar.estimator import model_files
-from apolar.estimator.inputs import constraints
-from apolar.mixture.parameters import NoiseBox
 from mixtures import FAMILY_NAMES, pairs
 
 RNG = np.random.default_rng(0)
@@ -24,9 +21,9 @@ X = np.concatenate([RNG.standard_normal((40, 3)) * [1, 2, 0.5] + shift for shift
 NEW = RNG.standard_normal((200, 3)) * 3
 
 
-def fit(kind="full", rows=X, **parameters):
+def fit(kind="full", rows=X, cls=GaussianMixture, **parameters):
     parameters = {"init_params": "kmeans", "random_state": 0, "n_threads": 1} | parameters
-    return GaussianMixture(2, covariance_type=kind, **parameters).fit(rows)
+    return cls(2, covariance_type=kind, **parameters).fit(rows)
 
 
 def stored_arrays(path):
@@ -40,6 +37,7 @@ def store_arrays(path, arrays):
 def saved_and_loaded(model, path):
     model.save(path)
     loaded = GaussianMixture.load(path)
+    assert type(loaded) is type(model)
     assert is_same_model(model, loaded)
     return loaded
 
@@ -51,7 +49,7 @@ def is_same_model(first, second):
     for name in names:
         a, b = getattr(first, name), getattr(second, name)
         assert type(a) is type(b), name
-        if isinstance(a, NoiseBox):
+        if name == "noise_box_" and a is not None:
             a, b = np.vstack([a.origin, a.edges]), np.vstack([b.origin, b.edges])
         np.testing.assert_array_equal(a, b, err_msg=name)
         if isinstance(a, list):
@@ -82,18 +80,23 @@ def path(tmp_path, model):
     return tmp_path / "a.model"
 
 
-@pytest.mark.parametrize(("kind", "noise"), pairs(FAMILY_NAMES, [False, 0.1, False]))
-def test_a_round_trip_is_exact(tmp_path, kind, noise):
-    saved = fit(kind, noise=noise)
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [
+        *pairs(FAMILY_NAMES, [{}, {"noise": 0.1}, {}]),
+        ("factor", {"n_factors": 1}),
+        ("full", {"cls": StudentMixture, "dof": "common", "noise": True}),
+        ("tied", {"cls": BayesianGaussianMixture, "mean_prior": [0.0, 1.0, 2.0], "max_iter": 500}),
+        ("diag", {"cls": BayesianGaussianMixture, "max_iter": 500}),
+    ],
+)
+def test_a_round_trip_is_exact(tmp_path, kind, parameters):
+    saved = fit(kind, **parameters)
+    assert is_same_model(saved, pickle.loads(pickle.dumps(saved)))
     loaded = saved_and_loaded(saved, tmp_path / "a.model")
     assert loaded.get_params() == saved.get_params()
     assert not hasattr(loaded, "feature_names_in_")
     assert os.listdir(tmp_path) == ["a.model"]
-
-
-def test_every_parameter_is_checked():
-    classes = StudentMixture, BayesianGaussianMixture
-    assert set(constraints()) == {name for cls in classes for name in cls().get_params()}
 
 
 def test_names_of_columns_come_back(tmp_path):
@@ -135,15 +138,6 @@ def test_older_files_may_lack_parameters_and_the_evidence(path):
     assert not hasattr(loaded, "evidence_")
     loaded.save(path)
     assert not hasattr(GaussianMixture.load(path), "evidence_")
-
-
-def test_an_unfitted_model_is_not_saved(tmp_path):
-    half = GaussianMixture(2)
-    half.n_features_in_ = 3
-    for model in (GaussianMixture(2), half):
-        with pytest.raises(NotFittedError):
-            model.save(tmp_path / "a.model")
-    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -208,8 +202,10 @@ def test_the_permissions_of_a_file_that_is_replaced_stay(path, model, monkeypatc
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
-def test_devices_and_pipes_are_not_read(tmp_path):
+def test_devices_and_pipes_are_neither_read_nor_replaced(tmp_path, model):
     os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not a regular file"):
+        model.save(tmp_path / "pipe")
     for endless in ("/dev/zero", tmp_path / "pipe"):
         with pytest.raises(ValueError, match="not a Gaussian mixture of apolar: it is a device or a pipe"):
             GaussianMixture.load(endless)
@@ -246,14 +242,6 @@ def test_every_damaged_byte_is_noticed_or_harmless(path, model):
             np.testing.assert_array_equal(loaded.means_, model.means_)
             assert loaded.get_params() == model.get_params()
     assert refused > 10
-
-
-def test_a_truncated_file_is_refused(path):
-    whole = path.read_bytes()
-    for length in (0, 1, 30, len(whole) // 2, len(whole) - 30, len(whole) - 1):
-        path.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match="or is damaged: .* Make the file again"):
-            GaussianMixture.load(path)
 
 
 def test_a_wrong_checksum_is_refused(path):
@@ -337,49 +325,31 @@ def test_files_that_would_fill_the_memory_are_refused(path):
         GaussianMixture.load(path)
 
 
-def test_two_arrays_of_one_name_are_refused(path):
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("a.npy", npy((1,), bytes(8)))
-        archive.writestr("a", npy((1,), bytes(8)))
-    with pytest.raises(ValueError, match="of one name"):
-        GaussianMixture.load(path)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"weights_": [0.5, 0.3, 0.2]}, "weights_ must be float64 of shape"),
         ({"weights_": [1.5, -0.5]}, "must not be negative"),
         ({"weights_": [0.5, 0.6]}, "add up to one"),
-        ({"weights_": [np.nan, 0.5]}, "NaN"),
-        ({"weights_": ["a", "b"]}, "weights_ must be float64"),
         ({"means_": np.full((2, 3), np.inf)}, "infinity"),
         ({"means_": [[0.0, 0, 0], [1e308, 0, 0]]}, "means_ are too large: their squares overflow"),
         ({"weights_": [0.0, 0.0], "noise_origin": np.zeros(3), "noise_edges": np.ones(3)}, "weights_"),
         ({"noise_origin": np.zeros(3)}, "only noise_origin"),
-        ({"noise_edges": np.ones(3)}, "only noise_edges"),
-        ({"covariances_": np.ones((2, 3))}, r"covariances_ must be float64 of shape \(2, 3, 3\)"),
         ({"covariances_": np.ones((2, 3, 3)) - 0.1 * np.eye(3)}, "positive definite"),
         ({"covariances_": np.stack([np.eye(3) + np.eye(3, k=1) / 2] * 2)}, "symmetric"),
         ({"covariances_": 1e-310 * np.stack([np.eye(3)] * 2)}, "overflow"),
-        ({"n_features_in_": 4}, "means_ must be float64"),
         # Covariances of so many columns would be 8 TB: the shape is refused before.
         ({"n_features_in_": 10**6, "means_": np.zeros((2, 10**6))}, "covariances_ must be float64"),
         ({"n_features_in_": -1}, "at least 1"),
-        ({"n_iter_": -1}, "must not be negative"),
         ({"n_samples_seen_": 0.0}, "above zero"),
-        ({"n_iter_": 1.5}, "n_iter_ must be a single int"),
         ({"converged_": 1}, "converged_ must be a single bool"),
         ({"lower_bound_": np.inf}, "must be finite"),
-        ({"evidence_": np.inf}, "evidence_ must be finite"),
-        ({"lower_bounds_": np.zeros((2, 2))}, "lower_bounds_ must be float64"),
         ({"rounding_variances_": np.array([0.0, -1, 0])}, "must not be negative"),
-        ({"message_": ["a", "b"]}, "message_ must be a single str"),
         ({"start_notes_": [1, 2]}, "list of strings"),
+        ({"shrinkage_": [1.0, 2.0]}, "shrinkage_"),
+        ({"shrinkage_": [1.0, 1.5, 0.0]}, "shrinkage_"),
         ({"feature_names_in_": ["a", "b"]}, "must be 3 names"),
-        ({"parameters": 3}, "parameters must be a single str"),
         ({"parameters": "{"}, "Expecting"),
-        ({"parameters": "[]"}, "JSON object"),
         ({"parameters": '{"tol": NaN}'}, "contain NaN"),
         ({"parameters": '{"means_init": ' + "[" * 50_000}, "recursion depth"),
     ],
@@ -395,20 +365,12 @@ def test_files_that_hold_no_mixture_are_refused(path, changes, message):
     [
         ({"__class__": "os.system"}, "no parameter '__class__'"),
         ({"n_components": 3}, "weights_ must be float64"),
-        ({"n_components": "2"}, "n_components"),
         ({"n_components": 10**400}, "weights_"),
         ({"covariance_type": "other"}, "covariance_type must be one of"),
-        ({"covariance_type": ["full"]}, "covariance_type must be one of"),
-        ({"init_params": "other"}, "init_params"),
         ({"init_params": [[1], 2]}, "inhomogeneous"),
-        ({"init_params": [{"a": 1}]}, "numbers or strings"),
         ({"tol": -1}, "tol"),
         ({"prior": {"Prior": {"shrinkage": -1}}}, "above zero"),
-        ({"prior": {"Prior": {"shrinkage": None}}}, "shrinkage must be a number"),
-        ({"prior": {"Prior": {"power": 1}}}, "unexpected keyword"),
         ({"prior": {"os.system": {}}}, "unknown type"),
-        ({"random_state": "seed"}, "random_state"),
-        ({"warm_start": "yes"}, "warm_start must be one that"),
         ({"checkpoint": "x"}, "checkpoint must be one that files can hold"),
     ],
 )
@@ -422,9 +384,7 @@ def test_parameters_that_no_model_has_are_refused(path, changes, message):
     ("changes", "message"),
     [
         ({"n_features": 4}, "first must be float64"),
-        ({"n_features": "4"}, "single int"),
         ({"n_rows": 0}, "do not fit together"),
-        ({"weight": 0.0}, "do not fit together"),
         ({"third": np.zeros(3)}, "third must be float64"),
         ({"second": np.full((3, 3), np.nan)}, "NaN"),
         ({"frame": np.ones((3, 2)), "third": np.zeros(4)}, "orthonormal"),

@@ -105,22 +105,6 @@ def test_a_weight_of_two_is_the_row_twice_and_units_are_those_of_the_data():
             np.testing.assert_allclose(getattr(other, name), expected / np.sqrt(2), rtol=1e-6)
 
 
-def test_chunks_and_threads_change_nothing():
-    X, labels = clusters(3.0)
-    model = optimum(X, labels, "full")
-    whole, resampled = model.standard_errors(X), model.bootstrap(X, n_resamples=3)
-    model.set_params(n_threads=2)
-    chunks = [X[:123], X[123:124], X[124:]]
-    np.testing.assert_allclose(model.standard_errors(chunks).covariances, whole.covariances, rtol=1e-8)
-    np.testing.assert_allclose(model.bootstrap(chunks, n_resamples=3).means, resampled.means, rtol=1e-5)
-
-
-def test_the_maximum_of_the_posterior_is_near_enough():
-    X, labels = clusters(4.0, (60, 40))
-    plain, other = (optimum(X, labels, "full", prior=p).standard_errors(X).means for p in (None, "conjugate"))
-    np.testing.assert_allclose(other, plain, rtol=0.1)
-
-
 def moved(model, **parameters):
     """Return a fitted mixture with some of its parameters changed."""
     for name, value in parameters.items():

@@ -10,8 +10,6 @@ from sklearn.exceptions import NotFittedError
 import apolar
 from apolar import GaussianMixture
 from apolar.mixture.prior import Strengths
-from apolar.scores import adjusted_rand_index
-from apolar.selection import select
 from estimator.clusters import example
 from estimator.test_files import store_arrays, stored_arrays
 from mixtures import FAMILY_NAMES, pairs
@@ -51,25 +49,6 @@ def test_it_is_what_new_rows_have():
     gaps = np.array(gaps)
     assert abs(gaps.mean()) < 3 * gaps.std() / np.sqrt(12)
     assert gaps.std() == pytest.approx(model.loo_standard_error_ / 100, rel=0.5)
-
-
-def test_rows_that_are_repeated_are_rows_of_that_weight():
-    times = np.arange(len(X)) % 3 + 1
-    weighted, repeated = fitted(X, times.astype(float)), fitted(np.repeat(X, times, axis=0))
-    # EM stops within a thousandth of the optimum.
-    assert weighted.loo_ == pytest.approx(repeated.loo_, abs=0.01)
-    assert weighted.loo_standard_error_ == pytest.approx(repeated.loo_standard_error_, rel=1e-3)
-    values = weighted.loo_samples(X, sample_weight=times)
-    np.testing.assert_allclose(np.repeat(values, times), weighted.loo_samples(np.repeat(X, times, axis=0)))
-
-
-def test_noise_is_as_probable_as_its_share_under_equal_weights():
-    rng = np.random.default_rng(0)
-    balls = 6 * np.eye(3)[np.arange(90) % 3] + rng.standard_normal((90, 3))
-    model = fitted(np.vstack([balls, rng.uniform(-20, 25, (12, 3))]), noise=True)
-    assert model.shrinkage_.weights > 1000
-    assert model.noise_weight_ == pytest.approx(12 / 102, abs=0.02)
-    np.testing.assert_allclose(model.weights_, model.weights_.mean(), rtol=1e-2)
 
 
 @pytest.mark.parametrize("name", ["full", "diag", "spherical", "VEE"])
@@ -112,18 +91,6 @@ def test_other_rows_have_the_same_sums(name, opened, closed, rtol):
     assert ours.loo_ == pytest.approx(closed(ours.loo_samples(rows)).sum(), rel=1e-9)
 
 
-def test_chunks_and_threads_change_nothing(monkeypatch):
-    expected = fitted(noise=True)
-    values = expected.loo_samples(X)
-    monkeypatch.setattr("apolar.estimator.fitted.CHUNK_SIZE", 1)
-    monkeypatch.setattr("apolar.em.row_blocks.STATS_CHUNK_SIZE", 2**8)
-    np.testing.assert_allclose(expected.loo_samples(X), values, rtol=1e-9)
-    ours = [fitted(noise=True, n_threads=n) for n in (1, 3)]
-    # EM stops within a thousandth of the optimum.
-    assert ours[0].loo_ == ours[1].loo_ == pytest.approx(expected.loo_, abs=0.01)
-    assert ours[0].loo_ == pytest.approx(ours[0].loo_samples(X).sum(), rel=1e-9)
-
-
 @pytest.mark.parametrize(("stored", "expected"), [(7.5, Strengths(7.5)), (0.0, Strengths())])
 def test_a_file_of_an_earlier_version_holds_one_strength(tmp_path, stored, expected):
     model, path = fitted(), tmp_path / "a.model"
@@ -140,15 +107,6 @@ def test_a_file_of_an_earlier_version_holds_one_strength(tmp_path, stored, expec
     assert loaded.set_params(warm_start=True).fit(X).loo_ == pytest.approx(model.loo_, abs=0.1)
 
 
-@pytest.mark.parametrize("stored", [[1.0, 2.0], [1.0, 1.5, 0.0], [1.0, 0.5, -1.0]])
-def test_strengths_of_a_file_are_checked(tmp_path, stored):
-    path = tmp_path / "a.model"
-    fitted().save(path)
-    store_arrays(path, stored_arrays(path) | {"shrinkage_": np.array(stored)})
-    with pytest.raises(ValueError, match="is not a valid mixture: .*shrinkage_"):
-        GaussianMixture.load(path)
-
-
 def test_rows_are_left_out_of_fits_to_rows_only():
     with pytest.raises(NotFittedError):
         GaussianMixture(3).loo_samples(X)
@@ -162,28 +120,3 @@ def test_rows_are_left_out_of_fits_to_rows_only():
         assert not hasattr(model, "loo_")
         with pytest.raises(ValueError, match=r"call fit\(X\) first"):
             model.loo_samples(rows[:, : model.n_features_in_])
-
-
-def test_a_selection_by_it():
-    rows, labels = example(300)
-    chosen = select(rows, range(1, 4), ("full", "tied", "spherical"), "loo", random_state=0)
-    assert (chosen.best.n_components, chosen.best.covariance_type) == (3, "spherical")
-    assert adjusted_rand_index(labels, chosen.best.predict(rows)) > 0.97
-    assert chosen.best_row.loo == min(row.loo for row in chosen.table if row.is_fitted)
-    for row in chosen.table:
-        if row.is_fitted:
-            assert row.loo == -2 * chosen.models[row.covariance_type, row.n_components].loo_
-
-
-@pytest.mark.filterwarnings("ignore::apolar.ApolarWarning")
-def test_equal_balls_are_found_where_maximum_likelihood_fails():
-    found = {"default": [], None: []}
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        labels = np.arange(80) % 4
-        rows = 4.5 * np.eye(4, 6)[labels] + rng.standard_normal((80, 6))
-        for prior, indices in found.items():
-            model = GaussianMixture(4, random_state=0, prior=prior).fit(rows)
-            indices.append(adjusted_rand_index(labels, model.predict(rows)))
-    assert np.median(found["default"]) > 0.95
-    assert np.mean(found["default"]) > 0.9 > 0.7 > np.mean(found[None])

@@ -13,9 +13,6 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
-from sklearn.impute import IterativeImputer, KNNImputer
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import apolar
@@ -30,7 +27,7 @@ from mixtures import each_family
 NAMES = ["a", "b", "c", "d"]
 
 
-def rows_of_clusters(n_rows=600, seed=0, fraction=0.1):
+def rows_of_clusters(n_rows=400, seed=0, fraction=0.1):
     """Return rows of three clusters, the same with missing values, and their labels."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 3, n_rows)
@@ -53,13 +50,13 @@ def expected():
     return fitted(Z)
 
 
-@each_family
+@pytest.mark.parametrize("name", ["full", "tied", "diag", "tied_spherical", "VVE"])
 def test_clusters_are_those_of_the_complete_rows(name):
     complete, model = fitted(X, covariance_type=name), fitted(Z, covariance_type=name)
     assert adjusted_rand_index(Y, model.predict(Z)) > adjusted_rand_index(Y, complete.predict(X)) - 0.02
     assert model.converged_
     assert model.lower_bound_ == pytest.approx(model.score(Z), rel=1e-9)
-    # What is lost, of 600 rows, is less than a tenth of a deviation of the clusters.
+    # What is lost, of 400 rows, is less than a tenth of a deviation of the clusters.
     np.testing.assert_allclose(model.means_, complete.means_, atol=0.25)
 
 
@@ -72,17 +69,8 @@ def test_every_start_takes_missing_values(start, expected):
     assert model.score(Z) > expected.score(Z) - (3.0 if start == "random" else 0.5)
 
 
-def test_given_starts(expected):
-    means = np.array([X[k == Y].mean(axis=0) for k in range(3)])
-    for parameters in ({"init_params": Y}, {"means_init": means}, {"init_params": np.eye(3)[Y]}):
-        assert fitted(Z, **parameters).score(Z) == pytest.approx(expected.score(Z), abs=1e-4)
-    warm = fitted(Z, warm_start=True)
-    assert warm.fit(Z).n_iter_ <= 10
-    assert warm.score(Z) == pytest.approx(expected.score(Z), abs=1e-4)
-
-
 def test_moments_step_aside_where_few_rows_are_whole():
-    sparse_rows = rows_of_clusters(fraction=0.6)[1]
+    sparse_rows = rows_of_clusters(200, fraction=0.6)[1]
     assert any("rows have no missing value" in note for note in fitted(sparse_rows).start_notes_)
     with pytest.warns(apolar.ApolarWarning, match="rows have no missing value"):
         fitted(sparse_rows, init_params="moments")
@@ -182,6 +170,19 @@ def test_draws(expected):
         model.impute(sparse.csr_array(X))
 
 
+def test_draws_are_from_the_conditional_mixture(expected):
+    row = np.array([X[0, 0], np.nan, X[0, 2], np.nan])
+    given = expected.conditional([0, 2], row[[0, 2]])
+    draws = expected.impute(np.tile(row, (20_000, 1)), n_draws=1)[0][:, [1, 3]]
+    mean = given.weights_ @ given.means_
+    offsets = given.means_ - mean
+    each = given.covariances_ + offsets[:, :, None] * offsets[:, None]
+    covariance = np.tensordot(given.weights_, each, axes=1)
+    # Of 20,000 draws, errors are below 1% of the variances.
+    np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.05 * np.sqrt(np.diag(covariance)).max())
+    np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.05 * np.diag(covariance).max())
+
+
 @pytest.mark.parametrize("value", [1e155, -1e200, np.finfo(float).max])
 def test_a_missing_value_beside_one_too_large_to_square(value):
     model = fitted(Z)
@@ -249,22 +250,6 @@ def test_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
 
-def test_errors_are_below_those_of_other_imputers():
-    rng = np.random.default_rng(1)
-    labels = rng.integers(0, 3, 900)
-    means, roots = 3 * rng.normal(size=(3, 5)), rng.normal(size=(3, 5, 5))
-    X = means[labels] + np.einsum("nij,nj->ni", roots[labels], rng.normal(size=(900, 5)))
-    missing = rng.random(X.shape) < 0.1
-    holed = np.where(missing, np.nan, X)
-
-    def error(imputer):
-        return np.sqrt(np.mean((imputer.fit_transform(holed)[missing] - X[missing]) ** 2))
-
-    ours = error(MixtureImputer(3, random_state=0))
-    assert ours < 0.9 * error(IterativeImputer(random_state=0))
-    assert ours < 0.9 * error(KNNImputer())
-
-
 def test_what_is_observed_is_kept_and_draws_differ_by_seed():
     imputer = MixtureImputer(3, random_state=0)
     out = imputer.fit_transform(INCOMPLETE)
@@ -301,11 +286,6 @@ def test_nothing_to_learn_from_is_refused():
         MixtureImputer().fit(np.full((5, 2), np.nan))
     with pytest.raises(ValueError, match="infinity"):
         MixtureImputer().fit([[1.0, np.inf], [2.0, 3.0]])
-
-
-def test_a_pipeline():
-    model = make_pipeline(MixtureImputer(3, random_state=0), LogisticRegression(max_iter=1000))
-    assert model.fit(INCOMPLETE, IRIS.target).score(INCOMPLETE, IRIS.target) > 0.9
 
 
 @pytest.mark.filterwarnings("ignore::apolar.ApolarWarning")

@@ -5,9 +5,6 @@ import pytest
 from scipy.special import logsumexp
 
 from apolar import GaussianMixture
-from apolar.estimator.fitted import FittedState
-from apolar.mixture.families import family
-from apolar.mixture.parameters import MixtureParameters
 from mixtures import FAMILY_NAMES, pairs
 
 ROTATED = ("EEV", "VEV", "EVE", "VVE")
@@ -80,20 +77,13 @@ def test_rows_that_do_not_vary_give_a_finite_mixture(name, n_features, is_incomp
     np.testing.assert_allclose(model.sample(3)[0], 1, rtol=1e-6)
 
 
-def test_parameters_that_are_not_finite_are_refused():
-    parameters = MixtureParameters(np.ones(1), np.zeros((1, 2)), np.full((1, 2), np.nan))
-    with pytest.raises(ValueError, match="not finite"):
-        FittedState(family("diag"), parameters).set_on(GaussianMixture(1, covariance_type="diag"))
-
-
 @pytest.mark.parametrize(("n_rows", "name"), [(3, "EVE"), (3, "VVE"), (5, "EEV"), (5, "VEV")])
 def test_few_rows_of_many_columns_have_an_evidence(n_rows, name):
     rng = np.random.default_rng(0)
-    for _ in range(2):
-        X = rng.integers(0, 3, (n_rows, 8)).astype(float)
-        weights = rng.random(n_rows) * 1e300
-        model = GaussianMixture(2, covariance_type=name, init_params="random", max_iter=1, random_state=0)
-        assert np.isfinite(model.fit(X, sample_weight=weights).evidence_)
+    X = rng.integers(0, 3, (n_rows, 8)).astype(float)
+    weights = rng.random(n_rows) * 1e300
+    model = GaussianMixture(2, covariance_type=name, init_params="random", max_iter=1, random_state=0)
+    assert np.isfinite(model.fit(X, sample_weight=weights).evidence_)
 
 
 @pytest.mark.parametrize("name", ROTATED)

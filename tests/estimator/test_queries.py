@@ -5,17 +5,14 @@ import pandas as pd
 import pytest
 from scipy.stats import chi2, norm
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LinearRegression
 
 import apolar
 from apolar import GaussianMixture
-from apolar.mixture.conditional import min_distances
-from apolar.mixture.families import family
 from estimator.clusters import example, fitted
-from mixtures import each_family
+from mixtures import matrices_of
 
 
-@each_family
+@pytest.mark.parametrize("name", ["full", "tied", "diag", "tied_spherical", "VVE"])
 def test_samples_have_the_parameters_of_the_mixture(name):
     X, _ = example()
     model = fitted(X, name)
@@ -44,15 +41,6 @@ def test_an_unfitted_mixture_says_so():
             getattr(GaussianMixture(), method)(*arguments[:1])
 
 
-@pytest.mark.parametrize("weights", [-np.ones(400), np.zeros(400), [1, 2]])
-def test_scores_check_their_weights(weights):
-    X, _ = example()
-    model = fitted(X)
-    for method in (model.score, model.bic):
-        with pytest.raises(ValueError, match="[Ww]eight"):
-            method(X, sample_weight=weights)
-
-
 X, _ = example()
 
 
@@ -64,8 +52,8 @@ def test_it_is_the_mean_and_the_deviation_of_the_conditional_mixture(name):
     for row in range(6):
         alone = model.conditional([2, 0], X[row, [2, 0]])
         mean = alone.weights_ @ alone.means_
-        matrices = family(alone.covariance_type).matrices(alone.covariances_, 3, 2)
-        second = alone.weights_ @ (alone.means_**2 + np.diagonal(matrices, axis1=1, axis2=2))
+        variances = np.diagonal(matrices_of(alone), axis1=1, axis2=2)
+        second = alone.weights_ @ (alone.means_**2 + variances)
         # Rounding, of columns of a few units.
         np.testing.assert_allclose(found.mean[row], mean, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(found.deviations[row] ** 2, second - mean**2, rtol=1e-8)
@@ -80,17 +68,6 @@ def test_it_is_what_impute_puts_in_place_of_missing_values():
     found = model.regress([1, 2], holed[:, [1, 2]])
     np.testing.assert_allclose(found.mean, model.impute(holed)[:, [0, 3]], rtol=1e-12)
     assert np.all(found.deviations > 0)
-
-
-def test_of_one_component_it_is_the_linear_regression():
-    rng = np.random.default_rng(0)
-    rows = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 3))
-    model = GaussianMixture(1, prior=None).fit(rows)
-    line = LinearRegression().fit(rows[:, :2], rows[:, 2])
-    found = model.regress([0, 1], rows[:, :2])
-    np.testing.assert_allclose(found.mean[:, 0], line.predict(rows[:, :2]), rtol=1e-6, atol=1e-8)
-    residuals = rows[:, 2] - line.predict(rows[:, :2])
-    np.testing.assert_allclose(found.deviations[:, 0], residuals.std(), rtol=1e-6)
 
 
 def test_columns_by_name_chunks_and_single_columns():
@@ -120,7 +97,7 @@ def test_what_makes_no_sense_is_refused():
         GaussianMixture().regress([0], X[:, 0])
 
 
-FAMILIES = ("full", "tied", "diag", "spherical", "tied_diag", "tied_spherical", "VEV", "EVI")
+FAMILIES = ("full", "tied_diag", "spherical", "VEV")
 
 
 @pytest.fixture(scope="module")
@@ -135,9 +112,7 @@ def test_the_distance_is_that_of_the_nearest_component(rows, kind):
     far = np.vstack([rows[3:], [[1e6, 1e6, 1e6], [30, 0, 0], [9, 0, 1e200]]])
     offsets = far[:, None] - gm.means_
     with np.errstate(over="ignore"):
-        distances = np.einsum(
-            "nki,kij,nkj->nk", offsets, np.linalg.inv(family(kind).matrices(gm.covariances_, 2, 3)), offsets
-        ).min(axis=1)
+        distances = np.einsum("nki,kij,nkj->nk", offsets, np.linalg.inv(matrices_of(gm)), offsets).min(axis=1)
     limit = chi2.isf(-np.expm1(np.log1p(-0.05) / len(rows)), 3)
     # Of the rows of the fit: one that is far takes the place of three of them.
     np.testing.assert_array_equal(gm.outliers(far)[-3:], ~(distances <= limit)[-3:])
@@ -146,27 +121,17 @@ def test_the_distance_is_that_of_the_nearest_component(rows, kind):
     assert gm.outliers(far)[-3:].all()
 
 
-def test_as_few_rows_of_the_mixture_as_the_level_says():
-    rng = np.random.default_rng(0)
-    gm = apolar.GaussianMixture(1, random_state=0).fit(rng.standard_normal((100, 2)))
-    tables = [gm.set_params(random_state=seed).sample(100)[0] for seed in range(400)]
-    shares = np.mean([gm.outliers(table).any() for table in tables])
-    # 400 tables, of which 5% have an outlier: a deviation of 1.1%.
-    assert 0.01 < shares < 0.10
-    assert not gm.outliers(gm.means_, level=0.999).any()
-
-
 @pytest.mark.parametrize("kind", ["full", "tied"])
 def test_new_rows_have_outliers_as_often_as_the_level_says(kind):
     # By the law of known parameters 71% of new tables have an outlier, where covariances are full.
     rng, found = np.random.default_rng(0), []
-    for _ in range(60):
+    for _ in range(30):
         rows = rng.standard_normal((2, 60, 8))
         rows[:, 30:] += 20.0 * (kind == "tied")
         gm = apolar.GaussianMixture(1 + (kind == "tied"), covariance_type=kind, prior=None, random_state=0)
         found.append(gm.fit(rows[0]).outliers(rows[1]).any())
-    # 60 tables, of which 5% have an outlier: a deviation of 3%.
-    assert abs(np.mean(found) - 0.05) < 0.09
+    # 30 tables, of which 5% have an outlier: a deviation of 4%.
+    assert abs(np.mean(found) - 0.05) < 0.12
 
 
 def test_the_rows_of_the_fit_are_known():
@@ -176,19 +141,6 @@ def test_the_rows_of_the_fit_are_known():
     # A new row as far as the most that a row of the fit can be is none.
     assert gm.outliers(X, level=0.5)[0]
     assert not gm.outliers(X[:1], level=0.5)[0]
-
-
-def test_missing_values_do_not_count(rows):
-    gm = apolar.GaussianMixture(2, random_state=0).fit(rows)
-    holed = np.array([[1e6, np.nan, 0], [np.nan, np.nan, np.nan], [0, np.nan, 0], [np.nan, 1e6, np.nan]])
-    np.testing.assert_array_equal(gm.outliers(holed), [True, False, False, True])
-    matrices = np.asarray(gm.covariances_)
-    distances, n_observed = min_distances(gm.means_, matrices, holed[2:3])
-    seen = [0, 2]
-    offsets = holed[2, seen] - gm.means_[:, seen]
-    expected = [o @ np.linalg.inv(m[np.ix_(seen, seen)]) @ o for o, m in zip(offsets, matrices, strict=True)]
-    np.testing.assert_allclose(distances, min(expected), rtol=1e-9)
-    assert n_observed.tolist() == [2]
 
 
 @pytest.mark.parametrize("level", [0, 1, -0.1, 2])
@@ -219,11 +171,11 @@ def close_clusters(name, n_features=3, n=600):
     return GaussianMixture(3, covariance_type=name, init_params=labels, random_state=0).fit(X)
 
 
-@each_family
+@pytest.mark.parametrize("name", ["full", "tied", "diag", "tied_spherical", "VVE"])
 def test_misclassification_is_that_of_draws(name):
     model, rng = close_clusters(name), np.random.default_rng(1)
     found = model.overlap().misclassification
-    matrices = family(name).matrices(model.covariances_, 3, 3)
+    matrices = matrices_of(model)
     for i in range(3):
         rows = rng.multivariate_normal(model.means_[i], matrices[i], 40_000)
         densities = model.predict_proba(rows)
@@ -273,22 +225,6 @@ def test_the_estimate_is_as_near_to_the_truth_as_it_says():
     assert 0 < errors.max() < 0.004
 
 
-def test_one_component_and_components_that_are_the_same():
-    X, _ = example()
-    alone = fitted(X, n_components=1).overlap()
-    np.testing.assert_array_equal(alone.bhattacharyya, [[1.0]])
-    np.testing.assert_array_equal(alone.misclassification, [[0.0]])
-    assert alone.pair() is None
-    assert "no overlap" in str(alone)
-    model = close_clusters("full")
-    model.means_, model.covariances_ = model.means_[[0, 0, 0]], model.covariances_[[0, 0, 0]]
-    same = model.overlap()
-    np.testing.assert_allclose(same.bhattacharyya, 1.0, rtol=1e-12)
-    # All rows go to the one of the larger weight.
-    model.weights_ = np.array([0.5, 0.2, 0.3])
-    np.testing.assert_array_equal(model.overlap().misclassification, [[0, 0, 0], [1, 0, 1], [1, 0, 0]])
-
-
 def test_the_pair_that_overlaps_most_is_named_by_numbers_from_one_in_words():
     found = close_clusters("diag").overlap()
     i, j = found.pair()
@@ -299,12 +235,6 @@ def test_the_pair_that_overlaps_most_is_named_by_numbers_from_one_in_words():
     X = labels[:, None] + np.random.default_rng(0).standard_normal((280, 2)) / 4
     many = GaussianMixture(14, covariance_type="spherical", init_params=labels).fit(X)
     assert "Bhattacharyya" in str(many.overlap())
-
-
-def test_noise_is_left_out():
-    X, _ = example()
-    X = np.vstack([X, np.random.default_rng(0).uniform(-20, 20, (40, 4))])
-    assert fitted(X, "spherical", noise=True).overlap().misclassification.shape == (3, 3)
 
 
 @pytest.mark.parametrize("cls", [GaussianMixture, apolar.StudentMixture])

@@ -36,18 +36,6 @@ def test_a_component_without_rows_has_no_index(rows):
     assert stability.mean[np.argmax(bgm.means_[:, 1])] > 0.99
 
 
-def test_rows_of_noise_are_in_no_cluster(rows):
-    gm = apolar.GaussianMixture(1, noise=0.3, random_state=0).fit(rows)
-    assert 0 < gm.stability(rows, sample_weight=np.ones(len(rows)), n_resamples=4).mean[0] <= 1
-
-
-def test_the_report_says_how_often_each_cluster_comes_back(rows, tmp_path):
-    pytest.importorskip("jinja2")
-    gm = apolar.GaussianMixture(2, random_state=0).fit(rows)
-    path = apolar.report(gm, rows, tmp_path / "page.html", stability=gm.stability(rows, n_resamples=3))
-    assert "Cluster 1 comes back in 3 of 3 resamples" in path.read_text()
-
-
 def test_what_makes_no_sense_is_refused(rows):
     gm = apolar.GaussianMixture(2, random_state=0).fit(rows)
     with pytest.raises(ValueError, match="n_resamples"):

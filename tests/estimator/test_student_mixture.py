@@ -1,6 +1,7 @@
 """`StudentMixture`: the law of its components, its optimum, and what it shares with `GaussianMixture`."""
 
-import dask.array as da
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -89,17 +90,16 @@ def test_the_optimum_is_that_of_direct_maximisation():
     assert -best.fun == pytest.approx(model.score(X) * len(X), abs=1e-5)
 
 
-@pytest.mark.parametrize("name", ["EII", "VVV"])
-def test_weights_are_counts(name):
+def test_weights_are_counts():
     counts = (np.arange(len(X)) % 3).astype(float)
-    tight = {"covariance_type": name, "tol": 1e-9, "max_iter": 3000}
+    tight = {"tol": 1e-9, "max_iter": 3000}
     weighted, repeated = fitted(X, counts, **tight), fitted(np.repeat(X, counts.astype(int), axis=0), **tight)
     assert weighted.loo_ == pytest.approx(repeated.loo_, rel=1e-5)
     np.testing.assert_allclose(weighted.means_, repeated.means_, atol=1e-3)
     np.testing.assert_allclose(weighted.dof_, repeated.dof_, rtol=1e-2)
 
 
-@pytest.mark.parametrize(("name", "weights"), pairs(FAMILY_NAMES, [None, W]))
+@pytest.mark.parametrize(("name", "weights"), pairs(FAMILY_NAMES[::2], [None, W]))
 def test_rows_left_out_are_what_fits_without_them_say(name, weights):
     seen = fitted(X, weights, covariance_type=name)
     values = seen.loo_samples(X, sample_weight=weights)
@@ -147,16 +147,6 @@ def test_values_that_are_missing_take_part_and_are_imputed():
     )
 
 
-def test_chunks_and_dask_give_the_same_fit():
-    X, _ = rows(4000)
-    parts = {"chunks": [X[:900], X[900:2500], X[2500:]], "dask": da.from_array(X, chunks=(1500, 2))}
-    whole = fitted(X)
-    for each in parts.values():
-        other = fitted(each)
-        np.testing.assert_allclose(other.means_, whole.means_, atol=1e-3)
-        np.testing.assert_allclose(other.dof_, whole.dof_, rtol=1e-2)
-
-
 def test_a_stream_learns_the_tails():
     model = StudentMixture(3, random_state=0)
     for seed in range(12):
@@ -175,40 +165,10 @@ def test_noise_is_set_aside():
     assert np.mean(labels[900:] == -1) > 0.6
 
 
-def test_outliers_are_as_rare_as_the_level_says():
-    X, _ = rows(20_000)
-    model = fitted(X)
-    n_found = sum(model.outliers(rows(20_000, seed=seed)[0], level=0.5).sum() for seed in range(1, 21))
-    # The level is that of any outlier in as many rows as were fitted: ln 2 in each table, of 20 about 14.
-    assert 4 <= n_found <= 32
-    gaussian = GaussianMixture(3, random_state=0).fit(X)
-    assert gaussian.outliers(X).sum() > 100
-
-
-def test_standard_errors_are_those_of_repeated_tables():
-    estimates = []
-    for seed in range(40):
-        model = StudentMixture(1, prior=None).fit(
-            rows(300, dof=5.0, seed=seed)[0] - MEANS[np.arange(300) % 3]
-        )
-        estimates.append([*model.means_[0], np.log(model.dof_[0])])
-    errors = model.standard_errors(rows(300, dof=5.0, seed=39)[0] - MEANS[np.arange(300) % 3])
-    spread = np.std(estimates, axis=0)
-    np.testing.assert_allclose(errors.means[0], spread[:2], rtol=0.35)
-    assert errors.dof[0] / model.dof_[0] == pytest.approx(spread[2], rel=0.6)
-
-
-def test_files_keep_the_tails(tmp_path):
-    model = fitted(dof="common", noise=True)
-    model.save(tmp_path / "a.model")
-    for cls in (StudentMixture, GaussianMixture):
-        loaded = cls.load(tmp_path / "a.model")
-        assert type(loaded) is StudentMixture
-        assert loaded.dof == "common"
-        np.testing.assert_array_equal(loaded.score_samples(X), model.score_samples(X))
-    GaussianMixture(2).fit(X).save(tmp_path / "b.model")
+def test_a_file_without_tails_is_refused(tmp_path):
+    GaussianMixture(2).fit(X).save(tmp_path / "a.model")
     with pytest.raises(ValueError, match=r"no degrees of freedom: load it by GaussianMixture\.load"):
-        StudentMixture.load(tmp_path / "b.model")
+        StudentMixture.load(tmp_path / "a.model")
 
 
 def test_the_summary_says_how_long_the_tails_are():
@@ -241,3 +201,28 @@ def test_select_compares_both_laws():
             select(X, 2, distribution=wrong)
     with pytest.raises(ValueError, match="dof is for components with long tails"):
         select(X, 2, dof=3.0)
+
+
+def test_standard_errors_are_those_of_repeated_tables():
+    tables = [rows(300, dof=5.0, seed=seed)[0] - MEANS[np.arange(300) % 3] for seed in range(20)]
+    models = [StudentMixture(1, prior=None).fit(table) for table in tables]
+    spread = np.std([[*model.means_[0], np.log(model.dof_[0])] for model in models], axis=0)
+    some = [(model, model.standard_errors(table)) for model, table in zip(models[:5], tables, strict=False)]
+    errors = np.mean([[*each.means[0], each.dof[0] / model.dof_[0]] for model, each in some], axis=0)
+    # A deviation of twenty is known to 16 per cent: two of these.
+    np.testing.assert_allclose(errors, spread, rtol=0.35)
+
+
+def test_missing_values_next_to_nearly_singular_covariances():
+    # The precisions are singular up to rounding: how far a row is from the mean does not need their inverse.
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((6, 3))[rng.integers(6, size=40)]
+    X[rng.random(X.shape) < 0.1] = np.nan
+    model = StudentMixture(
+        3, covariance_type="EVE", dof=1.0, prior=None, init_params="moments", random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(X)
+    assert np.all(np.isfinite(model.score_samples(X)))
+    assert np.all(np.isfinite(model.impute(X)))

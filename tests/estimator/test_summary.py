@@ -1,7 +1,5 @@
 """A fitted mixture in words, and what notebooks show of results."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -36,14 +34,6 @@ def test_without_rows_there_are_weights_only():
     assert text.startswith("3 clusters in 400 rows")
     for number in (f"{model.weights_[0]:.3f}", f"± {np.sqrt(model.covariances_[0, 0]):.2f}"):
         assert number in text.splitlines()[3]
-
-
-def test_it_is_a_string_that_reads_as_it_is():
-    text = fitted(X).summary()
-    assert isinstance(text, str)
-    assert repr(text) == str(text)
-    again = pickle.loads(pickle.dumps(text))
-    assert (again, again._repr_html_()) == (text, text._repr_html_())
 
 
 def test_names_are_those_of_the_columns_and_escaped():
@@ -97,10 +87,6 @@ def test_a_fitted_mixture_shows_its_summary_below_the_diagram_of_scikit_learn():
         assert "text/html" not in model._repr_mimebundle_()
 
 
-def test_a_mixture_whose_family_was_changed_is_still_shown():
-    assert "GaussianMixture" in fitted(X).set_params(covariance_type="diag")._repr_html_()
-
-
 def test_errors_of_parameters_are_tables():
     model = fitted(X, "diag")
     errors = model.standard_errors(X)
@@ -108,3 +94,7 @@ def test_errors_of_parameters_are_tables():
     assert html.count("<tr>") == 4
     assert f"{errors.weights[0]:.2g}" in html
     assert "Deviations over 10 resamples" in model.bootstrap(X, n_resamples=10)._repr_html_()
+
+
+def test_a_mixture_whose_family_was_changed_is_still_shown():
+    assert "GaussianMixture" in fitted(X).set_params(covariance_type="diag")._repr_html_()

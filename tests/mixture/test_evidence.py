@@ -8,11 +8,8 @@ from scipy.stats import invgamma, invwishart, norm
 
 from apolar.data import open_rows
 from apolar.em.problem import Problem
-from apolar.em.result import Fit
-from apolar.em.run import Stop, evidence_of, run
 from apolar.mixture.families import FAMILIES, conjugate_terms
 from apolar.mixture.prior import STRENGTHS, AdaptivePrior, common_covariance, log_evidence
-from mixtures import FAMILY_NAMES, pairs
 
 
 def log_integral(values, strength, n_columns=1):
@@ -78,27 +75,3 @@ def test_two_components_have_the_evidence_of_their_integrals():
         by_strength += [log_integral(values, strength) for strength in STRENGTHS]
         expected -= 0.5 * (count - 1) * np.log(target[k])
     assert value == pytest.approx(expected + by_strength.max(), rel=1e-6)
-
-
-@pytest.mark.parametrize("names", [("full", "tied"), ("diag", "tied_diag"), ("spherical", "tied_spherical")])
-def test_one_component_has_the_same_evidence_whether_covariances_are_shared_or_not(names):
-    X = np.random.default_rng(2).standard_normal((3000, 3)) @ np.diag([1.0, 2, 3])
-    values = []
-    for name in names:
-        data = Problem(open_rows(X), FAMILIES[name])
-        start = Fit(data.family.m_step(data.soft_stats(np.ones((1, 3000))), None), "")
-        values.append(evidence_of(data, run(data, [start], None, Stop(20, gain=1e-6))[0]))
-    assert values[0] == pytest.approx(values[1], rel=1e-12)
-
-
-@pytest.mark.parametrize(("name", "max_iter"), pairs(FAMILY_NAMES, [0, 1, 4, 100, 4]))
-def test_a_result_has_the_evidence_of_its_mixture_wherever_it_ends(name, max_iter):
-    rng = np.random.default_rng(3)
-    data = Problem(open_rows(rng.standard_normal((90, 3)) + 2 * np.eye(3)[np.arange(90) % 3]), FAMILIES[name])
-    prior = AdaptivePrior()
-    start = Fit(data.family.m_step(data.soft_stats(rng.dirichlet(np.ones(3), 90).T), prior), "")
-    result = run(data, [start], prior, Stop(max_iter, gain=1e-3))[0]
-    parameters = result.parameters[None]
-    # The same sums in another order.
-    expected = log_evidence(data.family, parameters, *data.e_step(parameters))[0]
-    assert evidence_of(data, result) == pytest.approx(expected, rel=1e-10)

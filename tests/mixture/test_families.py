@@ -9,12 +9,10 @@ from apolar.em.coordinates import LocalCoordinates
 from apolar.em.problem import Problem
 from apolar.mixture import Prior, families
 from apolar.mixture.families import FAMILIES
-from apolar.mixture.parameters import WhitenedParameters
 from mixtures import FAMILY_NAMES
 
 each_family = pytest.mark.parametrize("family", [FAMILIES[name] for name in FAMILY_NAMES], ids=FAMILY_NAMES)
 each_prior = pytest.mark.parametrize("prior", [None, Prior(shrinkage=0.01)], ids=["no prior", "prior"])
-THIRDS = np.full(3, 1 / 3)
 
 
 def example(family, seed=0):
@@ -73,38 +71,6 @@ def test_the_log_prior_is_that_of_conjugate_distributions(name, prior, scale):
     first, second = example(family)[2], example(family, 5)[2]
     difference = family.log_prior(first, prior) - family.log_prior(second, prior)
     assert difference == pytest.approx(expected(first) - expected(second), abs=1e-9)
-
-
-@each_family
-def test_covariances_are_taken_added_averaged_and_inverted_as_their_matrices_are(family):
-    covariances = example(family)[2].covariances
-    assert covariances.shape == family.covariance_shape(3, 3)
-    matrices, weights = family.matrices(covariances, 3, 3), np.array([0.2, 0.5, 0.3])
-
-    def assert_matrices(stored, expected, n_features=3):
-        np.testing.assert_allclose(family.matrices(stored, len(expected), n_features), expected, atol=1e-9)
-
-    order, last = np.array([2, 0, 1]), family.per_component(covariances)[-1]
-    assert_matrices(family.taken(covariances, order), matrices[order])
-    assert_matrices(family.appended(covariances, last), [*matrices, matrices[-1]])
-    mean = np.tensordot(weights, matrices, axes=1)
-    assert_matrices(family.repeated(family.average(covariances, weights), 2), [mean, mean])
-    assert_matrices(family.marginal(covariances, [2, 0]), matrices[:, [2, 0]][:, :, [2, 0]], 2)
-    assert_matrices(family.precisions(covariances), np.linalg.inv(matrices))
-    assert_matrices(family.from_spherical(np.ones(3), family.identity(3), THIRDS), [np.eye(3)] * 3)
-    whiteners = family.matrices(family.whiteners(covariances), 3, 3)
-    np.testing.assert_allclose(whiteners @ np.swapaxes(whiteners, -1, -2), np.linalg.inv(matrices), atol=1e-9)
-    variances = family.diagonals(family.per_component(covariances)).reshape(-1, 1 + 2 * (family.n_axes > 0))
-    np.testing.assert_array_equal(variances * np.ones((3, 3)), np.diagonal(matrices, axis1=1, axis2=2))
-    assert family.smallest_variance(covariances) == pytest.approx(np.linalg.eigvalsh(matrices).min())
-
-
-def test_what_is_not_finite_or_singular():
-    good = WhitenedParameters(np.ones(1), np.zeros((1, 2)), np.ones(1))
-    assert good.is_finite
-    assert not WhitenedParameters(np.ones(1), np.full((1, 2), np.nan), np.ones(1)).is_finite
-    floored = FAMILIES["full"].floored(np.diag([1.0, 0.0, -1e-9])[None])
-    assert np.all(np.linalg.eigvalsh(floored) > 0)
 
 
 @pytest.mark.parametrize(

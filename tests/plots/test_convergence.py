@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-import sklearn.mixture
 
 import apolar
 from apolar.plots import convergence
@@ -74,13 +73,6 @@ def test_a_single_pass_has_nothing_to_gain():
     check_texts(axes)
 
 
-@pytest.mark.parametrize(("n_passes", "marker"), [(1500, ""), (50, "o")])
-def test_many_passes_are_a_line_without_marks_and_an_image(n_passes, marker):
-    line = lines(convergence(-np.exp(-np.arange(n_passes) / 100), ax=blank()))["distance"]
-    assert line.get_marker() == marker
-    assert line.get_rasterized() == (not marker)
-
-
 def test_a_stream_shows_its_values():
     model = apolar.GaussianMixture(2, init_params="kmeans", random_state=0)
     for part in np.array_split(X[np.random.default_rng(1).permutation(200)], 3):
@@ -91,14 +83,3 @@ def test_a_stream_shows_its_values():
     assert axes.get_title() == "A mixture that follows a stream"
     assert axes.get_xlabel() == "calls of partial_fit"
     check_texts(axes)
-
-
-def test_the_mixture_of_scikit_learn_has_no_start_to_name():
-    model = sklearn.mixture.GaussianMixture(2, random_state=0, init_params="random_from_data").fit(X)
-    model.lower_bounds_ = [-3.0, -2.0]
-    axes = convergence(model, ax=blank())
-    assert axes.get_title() == "EM converged"
-    assert len(legend(axes)) == 2
-    del model.lower_bounds_
-    with pytest.raises(ValueError, match="keeps no lower_bounds_.*pass the values themselves"):
-        convergence(model, ax=blank())

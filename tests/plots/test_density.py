@@ -6,7 +6,6 @@ import pytest
 
 import apolar
 from apolar.plots import density, entropies, quantiles
-from apolar.plots.views import MixtureView
 from plots.reading import blank, legend, lines, three_clusters
 
 X, LABELS = three_clusters(n=300, m=3)
@@ -102,13 +101,3 @@ def test_entropies_are_those_of_the_combination():
 def test_what_cannot_be_drawn_is_refused(draw, message):
     with pytest.raises((ValueError, TypeError), match=message):
         draw()
-
-
-def test_a_combined_cluster_has_the_correlations_of_its_components():
-    rng = np.random.default_rng(0)
-    X = np.concatenate([rng.normal(mean, 1.0, (200, 2)) for mean in (0.0, 3.0, 20.0)])
-    model = apolar.GaussianMixture(3, covariance_type="diag", random_state=0).fit(X)
-    view = MixtureView.of(model)
-    near = np.flatnonzero(view.means[:, 0] < 10).tolist()
-    (covariance,) = view.combined([near]).covariances
-    np.testing.assert_allclose(covariance, np.cov(X[:400].T, bias=True), atol=0.15)

@@ -63,19 +63,6 @@ def test_standard_deviations_from_the_mean_of_the_mixture():
     check_texts(axes)
 
 
-def test_a_spherical_mixture_and_a_column_without_spread():
-    mixture = apolar.datasets.example_mixture(1)
-    means, deviations, _ = marks(profiles(mixture, standardise=False, ax=blank()))
-    np.testing.assert_array_equal(means, mixture.means)
-    np.testing.assert_allclose(deviations, np.sqrt(mixture.variances)[:, None] * np.ones(6))
-    model = apolar.GaussianMixture(2, covariance_type="diag")
-    model.weights_, model.means_ = np.array([0.5, 0.5]), np.array([[0.0, 5.0], [1.0, 5.0]])
-    model.covariances_ = np.array([[1.0, 0.0], [1.0, 0.0]])
-    means, deviations, _ = marks(profiles(model, ax=blank()))
-    np.testing.assert_array_equal(means[:, 1], 0)
-    np.testing.assert_array_equal(deviations[:, 1], 0)
-
-
 def test_names_of_columns_and_clusters():
     X, _ = three_clusters(m=2)
     model = apolar.GaussianMixture(2, random_state=0).fit(pd.DataFrame(X, columns=["a", "b"]))
@@ -105,12 +92,3 @@ def test_of_many_columns_those_are_shown_in_which_means_differ_most():
     raw, _, _ = marks(profiles(mixture, max_columns=3, standardise=False, ax=blank()))
     np.testing.assert_array_equal(raw, means[:, [5, 20, 70]])
     assert marks(profiles(mixture, ax=blank()))[0].shape == (3, 40)
-
-
-@pytest.mark.parametrize("n_columns", [1, 40])
-def test_names_do_not_overlap(n_columns):
-    rng = np.random.default_rng(0)
-    mixture = apolar.SphericalMixture([0.6, 0.4], rng.normal(size=(2, n_columns)), [1.0, 2.0])
-    axes = profiles(mixture, feature_names=[f"name of column {i}" for i in range(n_columns)])
-    assert len(axes.get_xticks()) == n_columns
-    check_texts(axes)

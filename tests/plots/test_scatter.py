@@ -84,18 +84,6 @@ def test_wrong_rows_have_their_own_marker_below_only():
     assert texts(figure)[0] == [*counts, "in a wrong cluster (2)"]
 
 
-def test_clusters_without_a_class_have_colours_of_their_own():
-    X, labels = three_clusters()
-    predicted = labels.copy()
-    predicted[:5] = 3
-    figure = scatter_matrix(X, labels, predicted)
-    assert texts(figure)[0][3:] == ["extra cluster 3 (found 5)", "in a wrong cluster (5)"]
-    (wrong,) = [part for part in panel(figure, 1, 0).collections if is_wrong_marker(part)]
-    assert to_hex(wrong.get_facecolor()[0]) == COLOURS[3].lower()
-    # Fewer clusters than classes.
-    assert texts(scatter_matrix(X, labels, np.minimum(labels, 1)))[0][2] == "class 2 (10, found 0)"
-
-
 def test_one_kind_of_labels_colours_both_triangles_and_none_leaves_all_grey():
     X, labels = three_clusters()
     for figure, name, caption in (
@@ -188,22 +176,6 @@ def test_few_of_many_rows_are_shown_and_small_clusters_stay():
     assert (-50.0, 50.0) in colour_by_point(panel(figure, 0, 1))
     again = scatter_matrix(X, labels, max_points=500, random_state=np.random.default_rng(2))
     assert colour_by_point(panel(again, 0, 1)) != colour_by_point(panel(figure, 0, 1))
-
-
-def test_many_points_are_drawn_as_an_image():
-    X, labels = three_clusters(1200)
-    assert all(part.get_rasterized() for part in panel(scatter_matrix(X, labels), 0, 1).collections)
-    figure = scatter_matrix(X, labels, max_points=1000)
-    assert not any(part.get_rasterized() for part in panel(figure, 0, 1).collections)
-
-
-def test_the_same_call_gives_the_same_bytes():
-    X, labels = three_clusters(600)
-    pictures = []
-    for _ in range(2):
-        pictures.append(io.BytesIO())
-        scatter_matrix(X, labels, max_points=300).savefig(pictures[-1], format="png", dpi=50)
-    assert pictures[0].getvalue() == pictures[1].getvalue()
 
 
 def test_equal_rows_of_few_integers_are_shown_apart():

@@ -4,15 +4,12 @@ import functools
 
 import numpy as np
 import pandas as pd
-import pytest
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
 from matplotlib.markers import MarkerStyle
 
 import apolar
 from apolar.plots import uncertainty
 from apolar.plots.chart import COLOURS, WRONG
-from apolar.plots.views import MixtureView
 from plots.reading import blank, check_texts, legend, note, three_clusters, with_noise
 
 
@@ -91,17 +88,6 @@ def test_principal_axes():
     assert abs(share / 100 - variances[-1] / variances.sum()) <= 0.005
 
 
-@pytest.mark.parametrize("columns", [1, "c"])
-def test_one_column_is_shown_against_the_uncertainty(columns):
-    X, _, model = overlapping()
-    axes = uncertainty(model, X, columns=columns, feature_names=list("abcd"), ax=blank())
-    column = 0 if columns == 1 else 2
-    points, _, _ = drawn(axes)
-    expected = np.column_stack([X[:, column], doubts(X, model)])
-    np.testing.assert_array_equal(points, expected[np.lexsort(expected.T)])
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("abcd"[column], "uncertainty")
-
-
 def test_wrong_rows_have_a_marker_of_their_own():
     X, labels, model = overlapping()
     names = np.array(["$a$", "b", "c"])[labels]
@@ -116,17 +102,6 @@ def test_wrong_rows_have_a_marker_of_their_own():
     assert f"in a wrong cluster ({n_wrong})" in legend(axes)
     assert sum(len(part.get_offsets()) for part in axes.collections) == 300
     check_texts(axes)
-
-
-def test_a_spherical_mixture():
-    mixture = apolar.datasets.example_mixture(2)
-    X, _ = mixture.sample(400, 0)
-    model = apolar.GaussianMixture(3, covariance_type="spherical", random_state=0, max_iter=0)
-    model.weights_, model.means_, model.covariances_ = mixture.weights, mixture.means, mixture.variances
-    model.n_features_in_ = X.shape[1]
-    doubt = doubts(X, model)
-    axes = uncertainty(mixture, X, columns=[0], ax=blank())
-    np.testing.assert_allclose(np.sort(drawn(axes)[0][:, 1]), np.sort(doubt), atol=1e-12)
 
 
 def test_certain_noise_is_not_in_doubt():
@@ -167,42 +142,7 @@ def test_of_many_rows_the_most_uncertain_are_shown():
     assert not np.array_equal(drawn(other)[0], points)
 
 
-def test_layouts_make_room_for_what_is_around_given_axes():
-    X, _, model = overlapping()
-    figure = Figure(figsize=(8, 4), dpi=50, layout="constrained")
-    left, right = figure.subplots(1, 2)
-    uncertainty(model, X, ax=left)
-    figure.draw_without_rendering()
-    assert left.get_tightbbox().x0 >= 0
-    assert left.get_tightbbox().x1 < right.get_tightbbox().x0
-
-
 # --- the plane that separates the clusters best ----------------------------------------------------
-
-
-def test_the_first_direction_is_that_of_the_discriminant():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 3)) @ rng.normal(size=(3, 3))
-    X[:200] += [4.0, -4.0, 0.0]
-    model = apolar.GaussianMixture(2, covariance_type="tied", random_state=0).fit(X)
-    plane = MixtureView.of(model).discriminating_plane()
-    expected = np.linalg.solve(model.covariances_, model.means_[0] - model.means_[1])
-    cosine = abs(plane.axes[:, 0] @ expected) / np.linalg.norm(plane.axes[:, 0]) / np.linalg.norm(expected)
-    assert cosine == pytest.approx(1)
-    # Of all rows, the directions are uncorrelated and have variance one; the mixture is that of the places.
-    places = plane.places(X)
-    np.testing.assert_allclose(np.cov(places.T, bias=True), np.eye(2), atol=0.02)
-    np.testing.assert_allclose(plane.mixture.means, plane.places(model.means_), atol=1e-12)
-
-
-def test_clusters_at_one_place_are_seen_by_their_shapes():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 4)) * np.repeat([[1.0, 1, 9, 1], [1, 9, 1, 1]], 300, axis=0)
-    model = apolar.GaussianMixture(2, covariance_type="diag", random_state=0).fit(X)
-    axes = MixtureView.of(model).discriminating_plane().loadings
-    # Both directions are in the plane of the second and third column.
-    assert np.all(np.abs(axes[[0, 3]]) < 0.2)
-    assert abs(np.linalg.det(axes[[1, 2]])) > 0.5
 
 
 def test_the_names_of_directions_list_their_columns():

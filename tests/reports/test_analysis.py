@@ -1,27 +1,19 @@
 """A table, clustered: units, choices, classes, noise, what is said; other rows under its mixture."""
 
+import re
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
 
 import apolar
 from apolar.plots.views import MixtureView
-from apolar.reports import Provenance
+from apolar.reports import Provenance, report_page
 from apolar.reports.analysis import analyse, describe
 from apolar.reports.listed_rows import choose_rows
-from apolar.reports.scoring import score_chunks, score_table
-from apolar.reports.text import (
-    Finding,
-    agreement,
-    choice,
-    findings,
-    headline,
-    long_tails,
-    next_steps,
-    plain_headline,
-    traits,
-)
+from apolar.reports.scoring import score_table
+from apolar.reports.text import choice, headline, long_tails, traits
 
 NAMES = ("a", "b", "c", "d")
 UNITS = np.array([1.0, 10.0, 0.01, 1000.0])
@@ -106,14 +98,6 @@ def test_numbers_and_families_are_chosen_and_there_is_one_bic(flowers, standardi
     assert f", {bic:.1f}, " in choice(analysis)
 
 
-def test_known_classes_are_compared(flowers, fitted):
-    assert fitted.truth.counts.sum() == 150
-    assert fitted.truth.names == ("setosa", "versicolor", "virginica")
-    ari = apolar.scores.adjusted_rand_index(flowers.target, fitted.predicted)
-    assert fitted.truth.ari == pytest.approx(ari)
-    assert f"adjusted Rand index {ari:.3f}" in agreement(fitted)
-
-
 def test_constant_columns_cannot_be_standardised(flowers):
     X = np.column_stack([flowers.data[:, :3], np.full(150, 7.0)])
     with pytest.raises(ValueError, match="Column 'd' is constant: it cannot be standardised. Leave it out."):
@@ -123,37 +107,48 @@ def test_constant_columns_cannot_be_standardised(flowers):
 # --- what is said -------------------------------------------------------------------------
 
 
+def page_of(analysis, X, command="apolar fit data.csv -k 3", **more):
+    return unescape(report_page(analysis, X, Provenance("data.csv", command, 0, **more)))
+
+
+def findings_of(page):
+    """Return level and text of what the page says of the fit, in its order."""
+    return re.findall(r'<li class="(\w+)"><span class="level">[^<]*</span>(.*)</li>', page)
+
+
 def test_what_is_said_in_words(flowers):
     analysis = analyse(flowers.data, NAMES, 3, covariance_type="spherical", seed=0)
     assert headline(analysis) == "3 clusters in 150 rows (spherical covariances)."
+    page = page_of(analysis, flowers.data, notes=("A note.",))
     sizes = "{}, {} and {}".format(*analysis.counts)
-    clear = int(100 * np.mean(1 - analysis.uncertainty >= 0.9))
+    clear = int(100 * np.mean(analysis.certainty >= 0.9))
     expected = f"3 clusters in 150 rows: {sizes} rows. The cluster is clear for {clear}% of the rows."
-    assert plain_headline(analysis) == expected
-    said = findings(analysis, ["A note."])
+    assert f'<p class="lead">{expected}</p>' in page
+    said = findings_of(page)
+    assert [level for level, _ in said] == sorted((level for level, _ in said), key=LEVELS.index)
     fit = f"The fit converged after {analysis.model.n_iter_} passes over the data"
-    assert any(finding.level == "good" and finding.text.startswith(fit) for finding in said)
-    (doubt,) = [finding for finding in said if "in doubt" in finding.text]
-    n_doubtful = np.count_nonzero(1 - analysis.uncertainty < 0.9)
-    assert f"For {n_doubtful} rows" in doubt.text
-    assert doubt.level == ("problem" if n_doubtful > 15 else "note")
-    assert Finding("note", "A note.") in said
+    assert any(level == "good" and text.startswith(fit) for level, text in said)
+    ((level, doubt),) = [finding for finding in said if "in doubt" in finding[1]]
+    n_doubtful = np.count_nonzero(analysis.certainty < 0.9)
+    assert f"For {n_doubtful} rows" in doubt
+    assert level == ("problem" if n_doubtful > 15 else "note")
+    assert ("note", "A note.") in said
     small = np.concatenate([flowers.data, [[50.0, 50, 50, 50], [50.1, 50, 50, 50]]])
-    said = findings(analyse(small, NAMES, 2, covariance_type="spherical", seed=0))
-    assert Finding("problem", "Cluster 2 has fewer than 5 rows and may be due to chance.") in said
+    said = findings_of(page_of(analyse(small, NAMES, 2, covariance_type="spherical", seed=0), small))
+    assert ("problem", "Clusters of fewer than 5 rows, which may be due to chance: 2.") in said
 
 
 def test_findings_do_not_contradict(flowers):
     analysis = analyse(flowers.data, NAMES, 2, covariance_type="spherical", seed=0)
     problem = "Cluster 2 is not at a maximum of the likelihood of these rows."
-    said = findings(replace(analysis, errors=None, no_errors="", fault=problem))
-    (ended,) = [finding for finding in said if "passes" in finding.text]
-    assert ended.level == "problem"
-    assert "converged" not in ended.text
-    assert problem in ended.text
-    assert [finding.level for finding in said] == sorted((f.level for f in said), key=LEVELS.index)
-    (sure,) = [f for f in findings(replace(analysis, uncertainty=np.zeros(150))) if "in doubt" in f.text]
-    assert sure.level == "good"
+    faulty = replace(analysis, errors=None, no_errors="", fault=problem, posteriors=np.ones((150, 2)))
+    said = findings_of(page_of(faulty, flowers.data))
+    ((level, ended),) = [finding for finding in said if "passes" in finding[1]]
+    assert level == "problem"
+    assert "converged" not in ended
+    assert problem in ended
+    ((level, _),) = [finding for finding in said if "in doubt" in finding[1]]
+    assert level == "good"
 
 
 def test_what_makes_a_cluster(flowers, fitted):
@@ -161,19 +156,9 @@ def test_what_makes_a_cluster(flowers, fitted):
     small = int(model.means_[:, 2].argmin())
     # Setosa: short and narrow petals.
     assert [trait.words for trait in listed[small]][:2] == ["lowest c", "lowest d"]
-    assert {trait.level for of_cluster in listed for trait in of_cluster if trait.column == "d"} == {
-        "highest",
-        "middle",
-        "lowest",
-    }
-    others = np.delete(np.arange(3), small)
-    pooled = np.sqrt(model.weights_ @ np.diagonal(model.covariances_, axis1=1, axis2=2))
-    first = listed[small][0]
-    assert first.difference == pytest.approx(
-        np.mean(model.means_[small] - model.means_[others], axis=0)[2] / pooled[2]
-    )
-    assert first.others == pytest.approx((model.means_[others, 2].min(), model.means_[others, 2].max()))
-    assert first.values == "1.46; others 4.22 to 5.49"
+    words = {trait.words for of_cluster in listed for trait in of_cluster if trait.column == "d"}
+    assert words == {"highest d", "middle d", "lowest d"}
+    assert listed[small][0].values == "1.46; others 4.22 to 5.49"
     assert traits(analyse(flowers.data, NAMES, 1, seed=0)) == [[]]
 
 
@@ -193,29 +178,32 @@ def test_each_cluster_is_told_from_each_other():
 # --- what to do next ----------------------------------------------------------------------
 
 
-def steps_of(analysis, X, command="apolar fit data.csv -k 3", **more):
-    made = Provenance("data.csv", command, 0, **more)
-    return [(step.text, step.command) for step in next_steps(analysis, made, long_tails(analysis, X))]
+def steps_of(analysis, X, **made):
+    """Return what the page advises, with the command of each step."""
+    (steps,) = re.findall(r'<ol class="steps">(.*?)</ol>', page_of(analysis, X, **made), re.DOTALL)
+    return dict(re.findall(r"<li>(.*?)(?:<pre><code>(.*?)</code></pre>)?</li>", steps))
 
 
 def test_advice_has_the_exact_command(flowers, fitted):
-    steps = dict(steps_of(fitted, flowers.data, model_file="o/model.npz"))
+    steps = steps_of(fitted, flowers.data, model_file="o/model.npz")
     assert steps["Compare other numbers of clusters:"] == "apolar fit data.csv -k auto"
     assert steps["Assign new rows to these clusters:"] == "apolar predict o/model.npz NEW.csv"
     noise = np.random.default_rng(0).normal(size=(150, 1))
     X = np.hstack([flowers.data, noise])
     analysis = analyse(X, (*NAMES, "e"), 3, seed=0)
-    steps = dict(steps_of(analysis, X, command="apolar fit data.csv --components=3 --columns all"))
-    assert steps["Column e hardly differs between clusters. Leave it out:"].endswith(" --columns a,b,c,d")
+    steps = steps_of(analysis, X, command="apolar fit data.csv --components=3 --columns all")
+    left_out = "Columns that hardly differ between clusters: e. Leave them out:"
+    assert steps[left_out].endswith(" --columns a,b,c,d")
     assert steps["Compare other numbers of clusters:"] == "apolar fit data.csv --columns all -k auto"
 
 
 def test_advice_does_not_contradict_itself(flowers):
-    analysis = analyse(np.vstack([flowers.data, [[50.0] * 4]]), NAMES, [2, 3, 4], seed=0)
+    X = np.vstack([flowers.data, [[50.0] * 4]])
+    analysis = analyse(X, NAMES, [2, 3, 4], seed=0)
     assert analysis.counts.min() == 1
-    texts = [text for text, _ in steps_of(analysis, flowers.data)]
+    texts = steps_of(analysis, X)
     assert not {"Leave out the smallest clusters:", "Try more clusters:"} <= set(texts)
-    assert not any("were tried" in finding.text for finding in findings(analysis))
+    assert not any("were tried" in text for _, text in findings_of(page_of(analysis, X)))
 
 
 def test_a_row_that_is_a_cluster_by_itself_may_be_set_aside_and_is_out_of_the_frame(flowers):
@@ -223,19 +211,12 @@ def test_a_row_that_is_a_cluster_by_itself_may_be_set_aside_and_is_out_of_the_fr
     X[0, 0] = np.nan
     analysis = analyse(X, NAMES, 4, seed=0, covariance_type="tied")
     assert np.sort(analysis.counts)[0] == 1
-    steps = dict(steps_of(analysis, X))
+    steps = steps_of(analysis, X)
     asked = [command for text, command in steps.items() if "To set such rows aside" in text]
-    asked += [command for text, command in steps.items() if "by itself" in text]
     assert "apolar fit data.csv -k 3 --noise --drop-missing" in asked
-    shown = choose_rows(analysis, X, [0, 1], 200, np.arange(1, 152))
-    assert shown.values[:, 0].max() < 10
-    assert "1 row is far outside the frame." in shown.remarks
-
-
-def test_advice_in_python_has_no_words_of_the_command_line(flowers, fitted):
-    steps = steps_of(fitted, flowers.data, command="", is_python=True)
-    assert ("Compare other numbers of clusters:", "apolar.select(X).best") in steps
-    assert not any("--" in command for _, command in steps)
+    _, values, remarks = choose_rows(analysis, X, [0, 1], 200)
+    assert values[:, 0].max() < 10
+    assert "1 row is far outside the frame." in remarks
 
 
 def test_long_tails_are_seen_and_other_columns_are_not(flowers, fitted):
@@ -263,9 +244,9 @@ def test_noise_is_in_no_cluster_and_is_named():
     # Noise is one more cluster, which matches the class of the rows around.
     assert truth.ari > 0.9
     assert truth.error_rate < 0.05
-    assert analysis.uncertainty.max() < 2 / 3
+    assert analysis.certainty.min() > 1 / 3
     assert f"; {analysis.n_noise} rows (" in headline(analysis)
-    assert not any("Cluster" in finding.text or "outlier" in finding.text for finding in findings(analysis))
+    assert not any(re.search("Cluster|outlier", text) for _, text in findings_of(page_of(analysis, X)))
     assert analysis.errors.noise_weight > 0
 
 
@@ -296,17 +277,12 @@ def test_other_rows_have_no_standard_errors_and_missing_values_are_counted(flowe
 def test_rows_beyond_all_numbers_go_to_the_nearest_cluster_and_are_marked(flowers, model):
     # The row lies in the direction of the mean of each cluster; the nearest is that of most spread there.
     far = np.vstack([flowers.data[:3], np.full((1, 4), 1e300)])
-    (scores,) = score_chunks(model, far)
+    scores = score_table(model, far)
     assert scores.outliers.tolist() == [False, False, False, True]
     assert np.isnan(scores.posteriors[3]).all()
     assert np.isfinite(scores.posteriors[:3]).all()
     direction = np.ones(4)
     spreads = [direction @ np.linalg.solve(covariance, direction) for covariance in model.covariances_]
     assert scores.predicted[3] == np.argmin(spreads)
-    assert np.isfinite(score_table(model, far).uncertainty).all()
-
-
-def test_a_row_that_is_very_far_is_an_outlier_with_probabilities(model):
-    (scores,) = score_chunks(model, np.full((1, 4), 1e6))
-    assert scores.outliers.all()
-    np.testing.assert_allclose(scores.posteriors.sum(), 1)
+    assert np.isfinite(scores.certainty).all()
+    np.testing.assert_allclose(score_table(model, np.full((1, 4), 1e6)).posteriors.sum(), 1)

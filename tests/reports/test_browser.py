@@ -154,7 +154,7 @@ def test_numbers_are_the_same_in_all_places(request, light, name):
     # All rows of these tables have a class.
     np.testing.assert_array_equal(cells[:, : len(counts)].sum(axis=0), analysis.counts)
     assert cells.sum() == analysis.n_rows
-    n_doubtful = int(np.count_nonzero(1 - analysis.uncertainty < 0.9))
+    n_doubtful = int(np.count_nonzero(analysis.certainty < 0.9))
     ((level, said),) = [finding for finding in found["findings"] if "is in doubt" in finding[1]]
     assert re.match(rf"Note: For {n_doubtful} rows? " if n_doubtful else "Good: Every row is assigned", said)
     assert level == ("note" if n_doubtful else "good")
@@ -227,7 +227,7 @@ def test_a_cluster_and_a_row_are_marked_in_all_pictures(iris, tmp_path):
 
 def test_points_say_what_they_are(iris, light):
     analysis, titles = iris[0], light["iris"]["titles"]
-    probabilities = 1 - analysis.uncertainty
+    probabilities = analysis.certainty
     for row in (0, 77, 149):
         cluster = analysis.predicted[row] + 1
         start = f"row {row + 1}: cluster {cluster} ({probabilities[row]:.2f})"

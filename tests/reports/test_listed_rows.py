@@ -8,16 +8,16 @@ import pytest
 
 import apolar
 from apolar.reports.analysis import analyse, describe
-from apolar.reports.limits import LIMITS
 from apolar.reports.listed_rows import (
     choose_rows,
     doubtful_rows,
     labels_link,
     nearest_clusters,
     outlying_rows,
+    row_words,
     typical_rows,
 )
-from apolar.reports.scoring import nameless
+from apolar.reports.scoring import LIMITS, nameless
 
 NAMES = ("a", "b", "c", "d")
 NUMBERS = np.arange(1, 151)
@@ -33,10 +33,10 @@ def flowers():
 def test_the_rows_most_in_doubt(flowers):
     X, analysis = flowers
     numbers = np.arange(150) * 2
-    listed = doubtful_rows(analysis, X, numbers)
-    n_listed = min(15, np.count_nonzero(1 - analysis.uncertainty < 0.9))
+    listed = doubtful_rows(analysis, numbers)
+    n_listed = min(15, np.count_nonzero(analysis.certainty < 0.9))
     assert len(listed) == n_listed > 5
-    order = np.argsort(-analysis.uncertainty, kind="stable")[:n_listed]
+    order = np.argsort(analysis.certainty, kind="stable")[:n_listed]
     assert [row["row"] for row in listed] == numbers[order].tolist()
     posteriors = nameless(analysis.model).predict_proba(X[order])
     for row, probabilities in zip(listed, posteriors, strict=True):
@@ -47,15 +47,16 @@ def test_the_rows_most_in_doubt(flowers):
 
 def test_rows_of_a_picture_have_words_and_rings(flowers):
     X, analysis = flowers
-    shown = choose_rows(analysis, X, [0, 1], 1000, NUMBERS)
+    words = row_words(analysis, np.arange(150), NUMBERS)
     cluster = analysis.predicted[0] + 1
-    assert shown.words[0] == f"row 1: cluster {cluster} ({1 - analysis.uncertainty[0]:.2f}); class setosa"
-    assert shown.words[analysis.uncertainty.argmax()].count("cluster ") == 2
+    assert words[0] == f"row 1: cluster {cluster} ({analysis.certainty[0]:.2f}); class setosa"
+    assert words[analysis.certainty.argmin()].count("cluster ") == 2
     # Rings are the rows that do not match.
-    assert shown.n_disagreeing == np.count_nonzero(shown.disagrees) == round(150 * analysis.truth.error_rate)
-    few = choose_rows(analysis, X, [0, 1], 60, NUMBERS)
-    assert len(few.values) == 60
-    assert few.remarks == ["Shown: 60 of 150 rows, small clusters thinned less."]
+    assert np.count_nonzero(analysis.disagrees) == round(150 * analysis.truth.error_rate)
+    positions, values, remarks = choose_rows(analysis, X, [0, 1], 60)
+    np.testing.assert_array_equal(values, X[positions])
+    assert len(positions) == 60
+    assert remarks == ["Shown: 60 of 150 rows, small clusters thinned less."]
 
 
 def test_outliers_say_where_they_are(flowers):
@@ -81,8 +82,8 @@ def test_typical_rows_are_nearest_to_the_centre(flowers):
 
 
 def test_the_cluster_that_rows_in_doubt_may_belong_to(flowers):
-    X, analysis = flowers
-    found = nearest_clusters(analysis, X)
+    _, analysis = flowers
+    found = nearest_clusters(analysis)
     # Setosa is apart; the others are in doubt with each other.
     small = int(analysis.model.means_[:, 2].argmin())
     others = [k for k in range(3) if k != small]
@@ -98,6 +99,6 @@ def test_labels_of_few_rows_are_on_the_page_and_of_many_are_not(flowers, monkeyp
     assert first == "row,cluster,probability"
     saved = np.array([line.split(",") for line in lines], dtype=float)
     np.testing.assert_array_equal(saved[:, :2], np.column_stack([NUMBERS, analysis.predicted + 1]))
-    np.testing.assert_allclose(saved[:, 2], 1 - analysis.uncertainty, rtol=1e-5)
+    np.testing.assert_allclose(saved[:, 2], analysis.certainty, rtol=1e-5)
     monkeypatch.setattr("apolar.reports.listed_rows.LIMITS", replace(LIMITS, labelled_rows=149))
     assert labels_link(analysis, NUMBERS) == ""

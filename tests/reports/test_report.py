@@ -65,7 +65,7 @@ def test_missing_values_and_outliers(two_clusters, tmp_path):
     X[3, 0], X[7] = np.nan, [0, 500, 0]
     page = apolar.report(model, X, tmp_path / "a.html").read_text()
     assert "1 value is missing" in page
-    assert "1 row is an outlier" in page
+    assert "1 outlier: too far" in page
     assert "1 row is far outside the frame." in page
     assert "was given. apolar.select(X) chooses the best of several." in page
     # Its number from 1, the column that says most, and how far it is there.

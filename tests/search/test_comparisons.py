@@ -1,4 +1,4 @@
-"""Mergers and added components, compared by the compiled kernels and by NumPy."""
+"""Mergers, compared by the compiled kernels and by NumPy."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from apolar.em.problem import Problem
 from apolar.mixture.families import family
 from apolar.mixture.prior import Prior
 from apolar.search import merging
-from apolar.search.merging import Densities, MergeCosts, added_gains, greedily_merged_stats
+from apolar.search.merging import Densities, MergeCosts, greedily_merged_stats
 from mixtures import pairs
 
 pytestmark = pytest.mark.skipif(compiled.kernels is None, reason="The kernels are not compiled.")
@@ -72,17 +72,3 @@ def test_components_merged_by_terms():
     single = data.hard_stats(np.arange(517) % 300, 300)[:9]
     merged = greedily_merged_stats(data.family, single, 4)
     np.testing.assert_allclose(merged.array.sum(axis=0), single.array.sum(axis=0), rtol=1e-12)
-
-
-@each_case
-def test_gains_of_added_components(name, is_weighted):
-    data, parameters = example(name, is_weighted=is_weighted)
-    natural, density = data.family.natural(parameters), data.row_responsibilities(parameters)[1]
-    # As mixtures of one component each.
-    natural[:, 0] -= np.log(parameters.weights)
-    for compared in (slice(None), slice(None, None, 2)):
-        given = (data, compared, natural[:7], density[compared], 4)
-        here, there = added_gains(*given), without_kernels(lambda given=given: added_gains(*given))
-        for one, other in zip(here, there, strict=True):
-            # The exponential of the kernel has errors of 2e-10.
-            np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-8)

@@ -49,6 +49,17 @@ def is_missing(text: str) -> bool:
     return text.strip().lower() in MISSING_WORDS
 
 
+def as_array(value: Any, name: str = "X") -> Array:
+    """Return an array of NumPy; raise an error for one with masked entries, or rows of different lengths."""
+    if np.ma.is_masked(value):
+        remedy = f"drop those rows, or fill them with {name}.filled(value)"
+        raise ValueError(f"{name} has masked entries: {remedy}.")
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} is ragged: its rows have different lengths.") from error
+
+
 def numeric_array(value: Any, name: str) -> Array:
     """Return `value` as a finite float64 or complex128 array.
 
@@ -63,10 +74,7 @@ def numeric_array(value: Any, name: str) -> Array:
     -------
     array : ndarray
     """
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} is ragged: its rows have different lengths.") from error
+    array = as_array(value, name)
     if array.dtype == object:
         try:
             array = array.astype(np.complex128)

@@ -28,6 +28,8 @@ NUMPY = "numpy"
 # The kinds of quadratics of a row: |z|^2, the squares of its columns, or all products of two columns. A kind
 # is the number of axes of a covariance.
 SPHERICAL, DIAGONAL, FULL = 0, 1, 2
+# Where responsibilities come from: natural parameters, whose labels may be taken, or an array.
+SOFT, HARD, GIVEN = 0, 1, 2
 # Rows are summed in parts, whose sums are added in order: results do not depend on the number of threads. A
 # part has at least this many rows; there are at most MAX_PARTS parts, fewer if their sums take more than
 # PART_NUMBERS numbers, and at least MIN_PARTS.
@@ -157,11 +159,11 @@ def e_step(
     """
     n_mixtures, n_components, width = natural.shape
     n = n_mixtures * n_components
-    of_mixtures = (np.ascontiguousarray(natural.reshape(n, width)), kind, is_linear, is_hard, n_mixtures)
+    flat, source = np.ascontiguousarray(natural.reshape(n, width)), HARD if is_hard else SOFT
+    of_mixtures = flat, kind, source, is_linear, n_mixtures, tails
     shapes: list[tuple[int, ...]] = [(n, width), (n_mixtures,)]
     shapes += [] if tails is None else [(2, n)]
-    arguments = values, weights, *row_map, *of_mixtures, tails
-    return _sums_of_parts("e_step", arguments, shapes, n_threads)
+    return _sums_of_parts("e_step", (values, weights, *row_map, *of_mixtures), shapes, n_threads)
 
 
 def stats_under(
@@ -187,10 +189,8 @@ def stats_under(
     """
     n_components = 1 if responsibilities is None else len(responsibilities)
     shape = n_components, n_stats(kind, row_map.n_outputs)
-    (stats,) = _sums_of_parts(
-        "stats", (values, weights, *row_map, responsibilities, kind), [shape], n_threads
-    )
-    return stats
+    of_components = responsibilities, kind, GIVEN, False, 1, None
+    return _sums_of_parts("e_step", (values, weights, *row_map, *of_components), [shape], n_threads)[0]
 
 
 def row_answers(
@@ -221,19 +221,13 @@ def row_answers(
         responsibilities, and of weights.
     """
     n_rows, n_components = len(values), len(natural)
-    shapes = {
-        "logits": (n_components, n_rows),
-        "probabilities": (n_rows, n_components),
-        "labels": (n_rows,),
-        "densities": (n_rows,),
-    }
-    dtype = np.int64 if what == "labels" else np.float64
-    of_rows = tuple(np.empty(shape, dtype) if name == what else None for name, shape in shapes.items())
-    of_mixture = (np.ascontiguousarray(natural), kind, tails)
-    (sums,) = _sums_of_parts(
-        "rows", (values, weights, *row_map, *of_mixture), [(3,)], n_threads, of_rows, natural.size
-    )
-    return next((array for array in of_rows if array is not None), sums)
+    shapes = {"logits": (n_components, n_rows), "probabilities": (n_rows, n_components)}
+    answer = np.empty(shapes.get(what, n_rows), np.int64 if what == "labels" else np.float64)
+    names = ["logits", "probabilities", "labels", "densities"]
+    of_rows = tuple([answer if name == what else None for name in names])
+    known = values, weights, *row_map, np.ascontiguousarray(natural), kind, tails
+    (sums,) = _sums_of_parts("rows", known, [(3,)], n_threads, of_rows, natural.size)
+    return answer if what in names else sums
 
 
 def third_sums(
@@ -328,7 +322,7 @@ def take_step(
     *numbers
         What else the function takes.
     """
-    results = tuple(np.empty(shape) for shape in shapes)
+    results = tuple(map(np.empty, shapes))
     is_known = getattr(kernels, name)(*map(contiguous, arrays), *results, *numbers)
     return results if is_known else None
 
@@ -391,29 +385,10 @@ def merge_costs(
     densities : tuple of ndarray
         The logarithm of the largest density of each row; relative to it, their sum and each of them.
     """
-    first, second = (np.ascontiguousarray(of_pairs, np.int64) for of_pairs in pairs)
+    first, second = np.asarray(pairs, np.int64)
     sums = np.empty(len(natural))
     kernels.merge_costs(*rows, natural, first, second, *densities, sums, len(rows[0]))
     return sums
-
-
-def component_gains(
-    rows: tuple[Array, Array], natural: Array, density: Array, *numbers: float
-) -> tuple[Array, Array]:
-    """Return the mean log-likelihood that each of some components gains if it is added, and its weight.
-
-    Parameters
-    ----------
-    rows, natural
-        As for `merge_costs`.
-    density : ndarray, shape (n_rows,)
-        The log-density of the mixture.
-    *numbers : float
-        The weight of all rows, the first weight of a component, and the number of steps of EM.
-    """
-    weights, gains = np.empty(len(natural)), np.empty(len(natural))
-    kernels.added_gains(*rows, natural, density, weights, gains, len(rows[0]), *numbers)
-    return gains, weights
 
 
 def tree_merges(X: Array, sizes: Array | None, spread: float) -> tuple[IndexArray, Array]:

@@ -17,6 +17,8 @@ MAX_FALL = 1e-6
 # The rounding error of a scatter, relative to the sum of squares that it is a difference of. It is added, so
 # that a component far from the centre is no narrower than can be computed.
 SCATTER_ROUNDING = 4e-15
+# The rounding error of a matrix product, relative to its largest eigenvalue, with a margin.
+PRODUCT_ROUNDING = 1e-15
 # The least scatter of a component, relative to the largest, in logarithms and divisors; and the least volume.
 MIN_SCATTER = 1e-30
 MIN_VOLUME = 1e-10
@@ -36,8 +38,7 @@ NEAR_SWEEPS = 2
 MIN_SINE = 1e-12
 MIN_CONTRAST = 1e-24
 
-# Ratios of densities are clipped to exp(+-MAX_LOG_RATIO), and sums of them are at least MIN_RATIO.
+# Ratios of densities are clipped to exp(+-MAX_LOG_RATIO).
 MAX_LOG_RATIO = 50.0
-MIN_RATIO = 1e-30
 # Mixtures are compared on a multiple of this many rows.
 ROWS_TOGETHER = 32

@@ -3,60 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 
-__all__ = ["LeastSquares", "Model", "descend"]
+__all__ = ["LeastSquares", "descend"]
 
 # A step that gains less than this part of what the model predicts is not taken.
 MIN_GAIN_RATIO = 1e-4
 
 
-class Model(Protocol):
-    """A cost at a point, with a quadratic model of it nearby.
-
-    Attributes
-    ----------
-    cost : float
-    rounding : float
-        Changes of the cost up to this are rounding.
-    gradient_size : float
-        The size of the gradient, in units of the point.
-    """
-
-    cost: float
-    rounding: float
-
-    @property
-    def gradient_size(self) -> float:
-        """The size of the gradient."""
-        ...
-
-    def step(self, damping: float) -> Array:
-        """Return the step of the damped model."""
-
-    def decrease(self, step: Array, damping: float) -> float:
-        """Return by how much the model says that a step lowers the cost."""
-
-    def moved(self, step: Array) -> Self:
-        """Return the model at the point where a step leads."""
-
-
-AnyModel = TypeVar("AnyModel", bound=Model)
-
-
 def descend(
-    model: AnyModel,
+    model: Any,
     *,
     max_iter: int,
     tol: float = 0.0,
     damping: float = 1e-3,
     is_slow: Callable[[float, float], bool] = lambda _gain, _cost: False,
     patience: int = 1,
-) -> tuple[AnyModel, list[float]]:
+) -> tuple[Any, list[float]]:
     """Return the model at a minimum of the cost, and the cost after each step, by Nielsen's damping.
 
     The damping falls by up to ten after a step that gained what the model predicted, and grows ever faster
@@ -64,8 +31,11 @@ def descend(
 
     Parameters
     ----------
-    model : Model
-        At the start.
+    model
+        A cost at the start, with a quadratic model of it nearby, such as `LeastSquares`: attributes `cost`,
+        `rounding` (changes of the cost up to this are rounding) and `gradient_size` (in units of the point);
+        methods `step` of the damped model, `decrease`, by how much the model says that a step lowers the
+        cost, and `moved`, the model at the point where a step leads.
     max_iter : int
         Steps at most, with those that are refused.
     tol : float, default=0

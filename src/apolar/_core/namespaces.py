@@ -124,7 +124,9 @@ def total(array: Any) -> Any:
 
 
 def as_float64(array: Any) -> Any:
-    """Return an array of another library in double precision; raise TypeError if it is complex."""
+    """Return an array of any library in double precision; raise TypeError if one of another is complex."""
+    if isinstance(array, np.ndarray) or sparse.issparse(array):
+        return array.astype(np.float64, copy=False)
     xp = namespace(array)
     if xp.isdtype(array.dtype, "complex floating"):
         raise TypeError("X is complex; the methods for data take real numbers.")

@@ -14,7 +14,7 @@ class Settings:
     # --- search: samples of the rows (benchmarks/small_clusters) ---
     # Rows of a search, of comparisons and of checks. Starts that do not search see twice as many.
     sample_rows: int = 10_000
-    # Rows times parameters up to which a search goes on with twice as many rows.
+    # Rows times parameters of that sample, at most.
     work: int = 1_000_000
     # Rows per parameter: of any search, and of the samples on the way to all rows, each larger by `growth`.
     growth: int = 5
@@ -23,10 +23,8 @@ class Settings:
     # Rows of a merge tree that many candidates share, and of the start "mbhc": time grows with their square.
     tree_rows: int = 1000
     max_tree_rows: int = 5000
-    # Rows on which proposals are compared, and those that are tried as means of an added component.
+    # Rows on which mergers are compared.
     merge_rows: int = 1000
-    split_rows: int = 2000
-    tried_rows: int = 128
 
     # The budget of a search: this number of runs of EM from one start on all rows, each of about this number
     # of passes; or multiplications that take some tenths of a second.
@@ -72,23 +70,14 @@ class Settings:
     pairs_per_component: int = 2
     # Halves of a component are placed this many deviations from its mean, along the principal axis.
     half_step: float = 0.8
-    # Bounds on the share of the variance that is between the parts of a skewed component.
-    min_between: float = 0.1
-    max_between: float = 0.8
     # With fewer rows per parameter, the likelihood does not tell which components to merge.
     merge_rows_per_parameter: int = 5
 
     # Principal axes are eigenvectors of the covariance up to this many columns; above, they come from this
-    # many power iterations, and there are no splits by skewness.
+    # many power iterations. Directions of less variance, relative to the largest, say nothing.
     dense_columns: int = 64
     power_iterations: int = 8
-    # The least fraction of its rows that a part of a component has; directions of less variance, relative to
-    # the largest, have no skewness to be seen.
-    min_fraction: float = 0.02
     min_axis_variance: float = 1e-10
-    # The weight of an added component, and the steps of EM for it.
-    first_weight: float = 0.02
-    weight_steps: int = 4
     # Numbers of row statistics that comparisons keep, and entries of densities that one call computes.
     kept_numbers: int = 2**21
     chunk_numbers: int = 2**18
@@ -174,15 +163,11 @@ class Settings:
     gradient_difference: float = 1e-4
     min_rising: float = 2e-5
     clearly_falling: float = -0.2
-    # The estimate of the remaining gain has settled when a further product raises it by at most this factor.
-    settled: float = 1.02
     # Lengths that are tried along a rising direction, and along a Newton step.
     saddle_lengths: tuple[float, ...] = (0.05, -0.05, 0.25, -0.25, 1.0, -1.0)
     newton_lengths: tuple[float, ...] = (1.0, 0.3, 0.1)
-    # A component of fewer rows is almost empty, and a variance above its floor by no more than this fraction
-    # is at it.
+    # A component of fewer rows is almost empty.
     min_component_rows: float = 0.9
-    at_floor: float = 1e-6
     # The largest variance of rounding errors, as a fraction of the variance of a column: that of a column of
     # two values, each in half of the rows.
     max_rounding: float = 1 / 3

@@ -26,28 +26,19 @@ __all__ = [
 # The most threads of the pool. It starts one only when a call finds none idle.
 MAX_THREADS = 256
 
-# Emptied in a forked child, where the threads of the parent do not run.
-_POOL: list[ThreadPoolExecutor] = []
-# Guards the pool and the settings of BLAS.
+# How many threads run is up to the caller, by what it submits.
+_POOL = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="apolar")
+# Guards the settings of BLAS.
 _LOCK = threading.Lock()
 # How many contexts of one BLAS thread each thread is in, and the settings before the first of them entered.
 _THREADS: Counter[int] = Counter()
-_SETTINGS: list[tuple[Any, int]] = []
-
-
-def thread_pool() -> ThreadPoolExecutor:
-    """Return the pool of the process. How many threads run is up to the caller, by what it submits."""
-    with _LOCK:
-        if not _POOL:
-            _POOL.append(ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="apolar"))
-        return _POOL[0]
+_SETTINGS: dict[Any, int] = {}
 
 
 def _forget_threads() -> None:
-    """Forget the threads of the parent, in a forked child: they may have held the lock."""
-    global _LOCK
-    _LOCK = threading.Lock()
-    _POOL.clear()
+    """Forget the threads of the parent, in a forked child, where none of them runs, or releases the lock."""
+    global _LOCK, _POOL
+    _LOCK, _POOL = threading.Lock(), ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="apolar")
     for thread in set(_THREADS) - {threading.get_ident()}:
         del _THREADS[thread]
 
@@ -58,26 +49,15 @@ if hasattr(os, "register_at_fork"):
 
 def submit(call: Callable[..., Any], *arguments: Any) -> Future[Any]:
     """Return a call by a thread of the pool, or by this thread, at once, if no other can be started."""
-    future: Future[Any] = Future()
-    # The pool keeps a call for which it could not start a thread, and may run it later.
-    waiting = [future]
-
-    def run() -> None:
-        try:
-            is_cancelled = not waiting.pop().set_running_or_notify_cancel()
-        except IndexError:  # another thread has it
-            return
-        if is_cancelled:
-            return
-        try:
-            future.set_result(call(*arguments))
-        except BaseException as error:
-            future.set_exception(error)
-
     try:
-        thread_pool().submit(run)
+        return _POOL.submit(call, *arguments)
     except RuntimeError:  # by the limits of the system: fewer threads do the work
-        run()
+        future: Future[Any] = Future()
+    # The pool has the call too, and may run it later, which does no harm: what it does has been done.
+    try:
+        future.set_result(call(*arguments))
+    except BaseException as error:
+        future.set_exception(error)
     return future
 
 
@@ -134,9 +114,8 @@ def default_threads() -> int:
     n_processors = len(os.sched_getaffinity(0)) if is_linux else os.cpu_count() or 1
     with _LOCK:
         # From before `one_blas_thread`.
-        settings = _SETTINGS if _THREADS else _blas_settings()
-        numbers = [number for _, number in settings if number]
-    return max(1, min([n_processors, *numbers]))
+        settings = _SETTINGS if _THREADS else {each: each.num_threads for each in _blas_libraries()}
+    return max(1, min([n_processors, *filter(None, settings.values())]))
 
 
 @functools.cache
@@ -144,11 +123,6 @@ def _blas_libraries() -> list[Any]:
     """Return the BLAS libraries that are loaded; SciPy is imported first, as it loads its own."""
     import_module("scipy.linalg")
     return [each for each in ThreadpoolController().lib_controllers if each.user_api == "blas"]
-
-
-def _blas_settings() -> list[tuple[Any, int]]:
-    """Return each BLAS library and the number of its threads."""
-    return [(library, library.num_threads) for library in _blas_libraries()]
 
 
 @contextlib.contextmanager
@@ -163,10 +137,10 @@ def one_blas_thread() -> Iterator[None]:
     me = threading.get_ident()
     with _LOCK:
         if not _THREADS:
-            _SETTINGS[:] = _blas_settings()
+            _SETTINGS.update((library, library.num_threads) for library in _blas_libraries())
         _THREADS[me] += 1
         if _THREADS[me] == 1:
-            for library, _ in _SETTINGS:
+            for library in _SETTINGS:
                 library.set_num_threads(1)
     try:
         yield
@@ -175,5 +149,5 @@ def one_blas_thread() -> Iterator[None]:
             _THREADS[me] -= 1
             if not _THREADS[me]:
                 del _THREADS[me]
-                for library, n_threads in _SETTINGS:
+                for library, n_threads in _SETTINGS.items():
                     library.set_num_threads(n_threads)

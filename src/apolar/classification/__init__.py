@@ -32,7 +32,7 @@ from apolar.data import open_rows
 from apolar.data.chunks import as_counts
 from apolar.data.sources import naming_text_columns
 from apolar.em.whitening import check_scale
-from apolar.estimator.known_inputs import unknown_rows
+from apolar.estimator.inputs import unknown_rows
 from apolar.mixture.prior import Prior
 from apolar.moments.covariance import row_moments
 from apolar.scores import CRITERIA
@@ -47,8 +47,8 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
     A row goes to the class under which it is most probable, with the shares of the classes taken into
     account. By default, what describes the classes is chosen by the rows: parts of them are left out in turn,
     and what predicts their classes best is fitted to all rows. The simplest choice is one Gaussian for each
-    class, between linear and quadratic discriminant analysis and naive Bayes, whichever predicts single rows
-    left out best, in closed form; a mixture is chosen only where it predicts better by more than a standard
+    class, between linear and quadratic discriminant analysis and naive Bayes, whichever predicts rows left
+    out best; a mixture is chosen only where it predicts better by more than a standard
     error. A few rows are therefore enough. `message_` says what was chosen and why. Rows of unknown class, if
     there are any, take part in the Gaussians of the classes.
 
@@ -166,7 +166,10 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
         -------
         self : MixtureClassifier
         """
-        numbers = self._checked_numbers()
+        numbers, is_named = self.n_components, isinstance(self.n_components, str)
+        if is_named and numbers != "auto":
+            raise ValueError(f"n_components must be a number, several, or 'auto'; got {numbers!r}.")
+        numbers = () if is_named else component_numbers(numbers)
         one_of(self.criterion, "criterion", ("brier_score", *CRITERIA))
         checks = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "ensure_min_samples": 2}
         is_unknown = unknown_rows(y)
@@ -198,7 +201,8 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
         self._varies = np.fmax.reduce(X, axis=0) > np.fmin.reduce(X, axis=0)
         if not np.any(self._varies):
             raise ValueError("All columns of X are constant: the classes cannot be told apart.")
-        moments = row_moments(open_rows(X, weights), allows_missing=True)
+        every = [np.concatenate(parts) for parts in zip((X, weights), others, strict=True)]
+        moments = row_moments(open_rows(*every), allows_missing=True)
         check_scale(moments, getattr(self, "feature_names_in_", None), 0.0)
         seed = int(random_generator(self.random_state).integers(2**31))
         others = others[0][:, self._varies], others[1]
@@ -215,14 +219,6 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
         self.__dict__.update(attributes, mixtures_=found.mixtures)
         return self
 
-    def _checked_numbers(self) -> tuple[int, ...]:
-        """Return the numbers of components to try, none for "auto"."""
-        if isinstance(self.n_components, str) and self.n_components == "auto":
-            return ()
-        if isinstance(self.n_components, str):
-            raise ValueError(f"n_components must be a number, several, or 'auto'; got {self.n_components!r}.")
-        return component_numbers(self.n_components)
-
     def _checked_prior(self) -> Array:
         """Return the probabilities of the classes."""
         if self.class_prior is None:
@@ -238,7 +234,8 @@ class MixtureClassifier(DiscriminantAnalysisPredictionMixin, ClassifierMixin, Ba
     def _decision_function(self, X: Any) -> Array:
         """Return the logarithms of class probability times density, shape (n_samples, n_classes)."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
+        with naming_text_columns(X):
+            X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         return log_joint(self.mixtures_, X[:, self._varies], self.class_prior_)
 
     def score_samples(self, X: Any) -> Array:

@@ -42,8 +42,6 @@ TOWARDS_DIAGONAL = (1.0, 0.6, 0.3, 0.1, 0.03, 0.01)
 # Rows of unknown class count together for at most this part of those of known class, and the steps of EM that
 # assign them: see benchmarks/results/few_labels.md.
 UNLABELLED_SHARE, N_STEPS = 0.5, 20
-# The least that is left of the rows of a class, and of a determinant, without a row.
-MIN_REST = 1e-9
 # How often missing values are drawn, where covariances are shared: the sums then have their expected values
 # up to a third of what sampling rows does to them.
 N_COMPLETIONS = 10
@@ -78,12 +76,6 @@ class ClassRows:
     classes: Any
     seed: int
     unlabelled: tuple[Array, Array]
-    n_copies: int = 1
-
-    @property
-    def left_weights(self) -> Array:
-        """The weight that is left out with each row: one row of several."""
-        return np.minimum(self.weights * self.n_copies, 1.0)
 
     @functools.cached_property
     def counts(self) -> Array:
@@ -120,9 +112,7 @@ class ClassRows:
             drawn[:, self.codes == code] = model.impute(values, n_draws=N_COMPLETIONS)
         codes, weights = np.tile(self.codes, N_COMPLETIONS), np.tile(self.weights, N_COMPLETIONS)
         flat = drawn.reshape(-1, self.values.shape[1])
-        return replace(
-            self, values=flat, codes=codes, weights=weights / N_COMPLETIONS, n_copies=N_COMPLETIONS
-        )
+        return replace(self, values=flat, codes=codes, weights=weights / N_COMPLETIONS)
 
     @functools.cached_property
     def moments(self) -> tuple[Array, Array]:
@@ -233,10 +223,9 @@ def _shared_candidates(rows: ClassRows, settings: Any, by_prediction: bool) -> l
     shrunk = _shrunk_candidate(rows, TOWARDS_COMMON if own else TOWARDS_COMMON[:1])
     is_free = by_prediction and given is None
     candidates = [shrunk] if shrinking or is_free else []
-    for kind in () if is_free else kinds:
-        if kind not in shrinking:
-            name, fit = f"one Gaussian for each class ({kind})", functools.partial(_fit_family, kind, prior)
-            candidates.append(ClassModel(name, fit, kind, families[kind].name == "tied"))
+    for kind in () if is_free else [kind for kind in kinds if kind not in shrinking]:
+        name, fit = f"one Gaussian for each class ({kind})", functools.partial(_fit_family, kind, prior)
+        candidates.append(ClassModel(name, fit, kind, families[kind].name == "tied"))
     found = []
     for one in candidates:
         with contextlib.suppress(ValueError, np.linalg.LinAlgError):
@@ -292,45 +281,66 @@ def _shrunk_candidate(rows: ClassRows, towards_common: tuple[float, ...]) -> Cla
 
 def _fit_shrunk(rows: ClassRows, towards_common: tuple[float, ...], variances: Array) -> Mixtures:
     """Return one Gaussian for each class, with the shrinkage that predicts rows left out best."""
-    complete, n_classes = rows.complete, len(rows.classes)
-    values, shares = complete.values, np.eye(n_classes)[complete.codes] * complete.weights[:, None]
-    sums = ClassSums.of(values, shares, variances)
-    strengths = _mean_strengths(complete, sums, towards_common)
-    others, weights = rows.unlabelled
+    distinct, parts = _left_out(rows)
+    complete, (others, weights) = distinct.complete, rows.unlabelled
+    n_copies, truth = len(complete.codes) // len(parts), np.eye(len(rows.classes))[complete.codes]
+    parts = np.tile(parts[:, parts.any(axis=0)], (n_copies, 1)) / n_copies
     if len(others):
         weights = weights * min(UNLABELLED_SHARE * rows.weights.sum() / weights.sum(), 1.0)
+    values, unknown = np.concatenate([complete.values, others]), np.zeros((len(others), truth.shape[1]))
+
+    def sums_without(left: Array) -> ClassSums:
+        shares = np.concatenate([truth * (complete.weights - left)[:, None], unknown])
+        return ClassSums.of(values, shares, variances)
+
+    left_out = complete.values, truth, parts, sums_without
+    nothing = np.zeros(len(truth))
+    sums, strengths = sums_without(nothing), _mean_strengths(*left_out, towards_common)
     for step in range(N_STEPS if len(others) else 0):
-        responsibilities = softmax(sums.log_joint(others, *strengths), axis=1) * weights[:, None]
-        both = np.concatenate([values, others]), np.concatenate([shares, responsibilities])
-        sums = ClassSums.of(*both, variances)
+        unknown = softmax(sums.log_joint(others, *strengths), axis=1) * weights[:, None]
+        sums = sums_without(nothing)
         # Chosen less and less often, as they change less and less.
         if step & (step + 1) == 0:
-            strengths = _mean_strengths(complete, sums, towards_common)
+            strengths = _mean_strengths(*left_out, towards_common)
     each = zip(sums.means, sums.covariances(*strengths), sums.counts, strict=True)
     return tuple(_gaussian("full", mean, covariance[None], count) for mean, covariance, count in each)
 
 
 def _mean_strengths(
-    rows: ClassRows, sums: ClassSums, towards_common: tuple[float, ...]
+    values: Array,
+    truth: Array,
+    parts: Array,
+    sums_without: Callable[[Array], ClassSums],
+    towards_common: tuple[float, ...],
 ) -> tuple[float, float]:
     """Return how far to shrink towards the common covariance, and towards its diagonal.
 
     These are means over a grid, weighted by the exponential of minus twice the Brier score of rows that are
     left out: the best of the grid would depend on single rows.
+
+    Parameters
+    ----------
+    values, truth, parts : ndarray, shape (n_samples, ...)
+        Rows, their classes as shares, and how much of their weight is left out in each part.
+    sums_without : callable
+        Takes the weights that are left out.
+    towards_common : tuple of float
     """
-    truth, grid, scores = np.eye(len(sums.counts))[rows.codes], [], []
-    is_left = sums.counts[rows.codes] > rows.left_weights + MIN_REST
-    for strengths in itertools.product(towards_common, TOWARDS_DIAGONAL):
-        with contextlib.suppress(np.linalg.LinAlgError):
-            joint = sums.log_joint_without(rows, *strengths)
-            loss = ((softmax(joint, axis=1) - truth) ** 2).sum(axis=1)
-            grid.append(strengths)
-            scores.append(-2 * float(rows.weights[is_left] @ loss[is_left]))
-    if not grid:
+    grid = np.array(list(itertools.product(towards_common, TOWARDS_DIAGONAL)))
+    losses = np.zeros(len(grid))
+    for part in parts.T:
+        here, rest = part > 0, sums_without(part)
+        for i, strengths in enumerate(grid):
+            try:
+                joint = rest.log_joint(values[here], *strengths)
+            except np.linalg.LinAlgError:
+                losses[i] = np.inf
+                continue
+            losses[i] += part[here] @ ((softmax(joint, axis=1) - truth[here]) ** 2).sum(axis=1)
+    if not np.isfinite(losses).any():
         raise ValueError("The rows of the classes do not vary enough to be told apart.")
-    common, diagonal = np.array(grid).T
-    likely = softmax(scores)
-    return float(likely @ common), float(np.exp(likely @ np.log(diagonal)))
+    likely = softmax(-2 * losses)
+    return float(likely @ grid[:, 0]), float(np.exp(likely @ np.log(grid[:, 1])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,59 +370,24 @@ class ClassSums:
         scatters = [((values - mean).T * share) @ (values - mean) for mean, share in pairs]
         return cls(counts, means, np.stack(scatters), variances)
 
-    def _divisors(self, common: float, counts: Array, total: Array | float) -> Array:
-        n_free = np.maximum(total - len(self.counts), 0.0)
-        return np.maximum((1 - common) * np.maximum(counts - 1, 0.0) + common * n_free, 1.0)
-
     def covariances(self, common: float, diagonal: float) -> Array:
         """Return covariances, shape (n_classes, n_features, n_features), shrunk this far."""
         pooled, total = self.scatters.sum(axis=0), self.counts.sum()
         target = (np.diagonal(pooled) + self.variances) / (max(total - len(self.counts), 0.0) + 1)
-        divisors = self._divisors(common, self.counts, total)
+        within = (1 - common) * np.maximum(self.counts - 1, 0.0)
+        divisors = np.maximum(within + common * max(total - len(self.counts), 0.0), 1.0)
         mixed = ((1 - common) * self.scatters + common * pooled) / divisors[:, None, None]
         return np.asarray((1 - diagonal) * mixed + diagonal * np.diag(target))
 
     def log_joint(self, values: Array, common: float, diagonal: float) -> Array:
         """Return logarithms of class share times density, up to a constant, shape (n_rows, n_classes)."""
-        pairs = zip(self.means, np.linalg.cholesky(self.covariances(common, diagonal)), strict=True)
-        columns = [_log_density(_solve(root, values - mean), root) for mean, root in pairs]
-        return np.column_stack(columns) + np.log(self.counts)
-
-    def log_joint_without(self, rows: ClassRows, common: float, diagonal: float) -> Array:
-        """Return the same for rows of known class, each without its part in the sums.
-
-        That changes the covariances by multiples and by a matrix of rank one, and their target little.
-        """
-        removed, counts = rows.left_weights, self.counts[rows.codes]
-        rest = np.maximum(counts - removed, MIN_REST)
-        offsets, total = rows.values - self.means[rows.codes], self.counts.sum()
-        roots = np.linalg.cholesky(self.covariances(common, diagonal))
-        divisors, columns = self._divisors(common, self.counts, total), []
-        for k, root in enumerate(roots):
-            is_own = rows.codes == k
-            left = np.where(is_own, rest, self.counts[k])
-            fewer = self._divisors(common, left, total - removed)
-            lost = (1 - diagonal) * removed * counts / rest * np.where(is_own, 1.0, common) / divisors[k]
-            stretch = 1 + (1 - diagonal) * (divisors[k] / fewer - 1)
-            moved = (rows.values - self.means[k]) * np.where(is_own, counts / rest, 1.0)[:, None]
-            of_row, of_lost = _solve(root, moved), _solve(root, offsets)
-            ratio = np.maximum(1 - lost * np.einsum("ij,ij->j", of_lost, of_lost), MIN_REST)
-            longer = lost * np.einsum("ij,ij->j", of_row, of_lost) ** 2 / ratio
-            logs = np.log(ratio) + len(root) * np.log(stretch)
-            columns.append(
-                _log_density(of_row / np.sqrt(stretch), root) - 0.5 * (longer / stretch + logs) + np.log(left)
-            )
-        return np.column_stack(columns)
-
-
-def _solve(root: Array, rows: Array) -> Array:
-    """Return rows in units of a triangular root of a covariance, shape (n_features, n_rows)."""
-    return np.asarray(solve_triangular(root, rows.T, lower=True, check_finite=False))
-
-
-def _log_density(solved: Array, root: Array) -> Array:
-    """Return the logarithms of Gaussian densities, up to a constant, shape (n_rows,)."""
-    return np.asarray(-0.5 * np.einsum("ij,ij->j", solved, solved) - np.log(np.diagonal(root)).sum())
+        logs = []
+        for mean, root in zip(
+            self.means, np.linalg.cholesky(self.covariances(common, diagonal)), strict=True
+        ):
+            solved = solve_triangular(root, (values - mean).T, lower=True, check_finite=False)
+            logs.append(-0.5 * (solved**2).sum(axis=0) - np.log(np.diagonal(root)).sum())
+        return np.column_stack(logs) + np.log(self.counts)
 
 
 def _gaussian(kind: str, mean: Array, covariance: Array, count: float) -> GaussianMixture:
@@ -466,20 +441,23 @@ def _separate_candidates(
     for code in range(len(rows.counts)):
         with warnings.catch_warnings(record=True, action="always") as caught:
             selections.append(_selection(rows, code, settings, numbers, criterion))
-        for warning in caught:
-            # A FarRowsWarning is made from numbers of rows, not from a text.
-            category = ApolarWarning if warning.category is FarRowsWarning else warning.category
-            # A column that is constant in one class can tell it from the others.
-            if category is not ColumnWarning:
-                notes.append((category, f"{rows.label(code)}: {warning.message}"))
+        # A FarRowsWarning is made from numbers of rows, not from a text. A column that is constant in one
+        # class can tell it from the others.
+        label = rows.label(code)
+        notes += [
+            (ApolarWarning if each.category is FarRowsWarning else each.category, f"{label}: {each.message}")
+            for each in caught
+            if each.category is not ColumnWarning
+        ]
     found: dict[str, ClassModel] = {}
     for most in sorted({row.n_components for selection in selections for row in selection.table}):
-        best = []
-        for selection in selections:
-            allowed = [row for row in selection.table if row.is_fitted and row.n_components <= most]
-            best += sorted(allowed, key=lambda row: getattr(row, criterion))[:1]
-        if len(best) < len(selections):
+        allowed = [
+            [row for row in selection.table if row.is_fitted and row.n_components <= most]
+            for selection in selections
+        ]
+        if not all(allowed):
             continue
+        best = [min(of_class, key=lambda row: getattr(row, criterion)) for of_class in allowed]
         pairs = zip(selections, best, strict=True)
         models = tuple(one.models[row.covariance_type, row.n_components] for one, row in pairs)
         described = ", ".join(f"{row.n_components} {row.covariance_type}" for row in best)

@@ -2,15 +2,25 @@
 
 import os
 import sys
+from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import click
 
-from apolar.cli.console import BadInput, Bar, Interrupted, error_message, escape_lines, new_console, say
+from apolar.cli.console import (
+    EXAMPLES,
+    BadInput,
+    Bar,
+    Interrupted,
+    error_message,
+    escape_lines,
+    new_console,
+    say,
+    shown_path,
+)
 from apolar.cli.decompose_command import decompose
-from apolar.cli.example_command import example
 from apolar.cli.fit_command import fit, select
 from apolar.cli.options import seed_option
 from apolar.cli.output import WRITTEN
@@ -127,6 +137,30 @@ def main(verbose: bool) -> None:
 
 
 @main.command()
+@click.argument("name", type=click.Choice([*EXAMPLES]))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file; NAME.csv by default.")
+def example(name: str, output: Path | None) -> None:
+    """Write a small table as a CSV file, to try the other commands on.
+
+    NAME is iris (150 flowers), olive (572 oils) or diabetes (145 people).
+
+    \b
+    Examples:
+      apolar example iris
+      apolar fit iris.csv -k 3 --label-column species
+    """
+    target = output or Path(f"{name}.csv")
+    table = resources.files("apolar.datasets").joinpath("data", f"{name}.csv").read_bytes()
+    try:
+        with target.open("xb") as file:
+            file.write(table)
+    except FileExistsError as error:
+        raise BadInput(f"{shown_path(target)} exists: remove it, or choose another file with -o.") from error
+    say(f"Written: {shown_path(target)}.")
+    say(f"Next: apolar fit {shown_path(target)} -k auto --label-column {EXAMPLES[name]}")
+
+
+@main.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
     "-o",
@@ -179,7 +213,7 @@ def reproduce(
     \b
     Exit code: 0, 2 for bad input, 130 if interrupted.
     """
-    from apolar.datasets.reproduction import import_reproduction
+    from apolar.datasets.bundled import import_reproduction
 
     console = new_console()
     printed, run = import_reproduction("printed"), import_reproduction("run")
@@ -204,17 +238,13 @@ def reproduce(
                 command=f"apolar reproduce {' '.join(names)} {sizes}" if is_all else None,
             )
     except KeyboardInterrupt as error:
-        saved = f"Interrupted. What was done is in {folder}; run the same command to continue."
-        if folder is None:
-            is_long = any(label in printed.STUDIES for label in labels)
-            remedy = " Give -o DIR to save results as they come." if is_long else ""
-            saved = f"Interrupted; nothing was saved.{remedy}"
-        raise Interrupted(saved) from error
-    except OSError as error:
-        raise BadInput(f"Cannot write to {folder}: {error.strerror or error}.") from error
+        saved = "nothing was saved: give -o DIR to save results as they come"
+        if folder is not None:
+            saved = f"what was done is in {folder}: run the same command to continue"
+        raise Interrupted(f"Interrupted; {saved}.") from error
     if folder is not None:
         say(f"Written to {folder / run.PAGE if is_all else folder}")
 
 
-for command in (example, fit, select, predict, sketch, merge, decompose):
+for command in (fit, select, predict, sketch, merge, decompose):
     main.add_command(command)

@@ -21,7 +21,6 @@ from apolar.exceptions import ColumnError, ComponentError
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
 
 # The width in characters, if the output is not a terminal; and what the name of a column may take of it.
 FILE_WIDTH = 110
@@ -103,13 +102,6 @@ def quote(text: str) -> str:
     return repr(text if len(text) <= 40 else f"{text[:39]}…")
 
 
-def size_text(n_bytes: int) -> str:
-    """Return a number of bytes with its unit."""
-    from rich.filesize import decimal
-
-    return decimal(n_bytes)
-
-
 # --- consoles -------------------------------------------------------------------------------------
 
 
@@ -163,39 +155,48 @@ def show_grid(
     from rich.text import Text
 
     console = new_console()
-    columns = [*fixed.items(), *others.items()]
 
-    def measure() -> tuple[list[int], list[int]]:
-        widths = [max(*map(len, cells), min(len(name), NAME_WIDTH)) for name, cells in columns]
-        return widths, list(itertools.accumulate(width + 2 for width in widths))  # a space on each side
+    def width(column: tuple[str, Sequence[str]]) -> int:
+        name, cells = column
+        return max(*map(len, cells), min(len(name), NAME_WIDTH))
 
-    widths, ends = measure()
-    is_cut = ends[-1] > console.width
-    if is_cut:
-        order = sorted(range(len(others)), key=lambda j: 0 if separation is None else -separation[j])
-        columns[len(fixed) :] = [columns[len(fixed) + j] for j in order]
-        widths, ends = measure()
-        n_shown = max(len(fixed) + 1, sum(end + len(" ... ") <= console.width for end in ends))
-        n_rows = len(columns[0][1])
-        columns[n_shown:] = [("...", ["..."] * n_rows)] * (n_shown < len(columns))
+    columns, shown = list(fixed.items()), list(others.items())
+    room = console.width - sum(width(column) + 2 for column in columns)  # a space on each side
+    if sum(width(column) + 2 for column in shown) > room:
+        if separation is not None:
+            shown = [shown[j] for j in sorted(range(len(shown)), key=lambda j: -separation[j])]
+        ends = itertools.accumulate(width(column) + 2 for column in shown)
+        shown = shown[: max(1, sum(end + len(" ... ") <= room for end in ends))]
+    is_cut = len(shown) < len(others)
+    columns += [*shown, *[("...", ["..."] * len(columns[0][1]))] * is_cut]
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for (name, _), width in zip(columns, widths, strict=False):
-        grid.add_column(Text(escape(name)), justify="right", no_wrap=True, max_width=width)
+    for column in columns:
+        grid.add_column(Text(escape(column[0])), justify="right", no_wrap=True, max_width=width(column))
     for row in zip(*(cells for _, cells in columns), strict=True):
         grid.add_row(*(Text(escape(cell)) for cell in row))
     console.print(grid)
     if is_cut:
-        n_listed = n_shown - len(fixed)
         which = "" if separation is None else ", those that separate the clusters best"
-        say(f"Shown: {n_listed} of {len(others)} columns{which}.")
+        say(f"Shown: {len(shown)} of {len(others)} columns{which}.")
 
 
 class Bar(AbstractContextManager["Bar"]):
     """A progress bar on a terminal; if the output is not one, a line on stderr every ten seconds."""
 
     def __init__(self) -> None:
-        self.console = new_console(stderr=True)
-        self.progress: Progress | None = None
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        console = new_console(stderr=True)
+        self.progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[note]}", markup=False),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
         self.what, self.began, self.n_lines = "", time.monotonic(), 0
 
     def __exit__(self, *_: object) -> None:
@@ -205,31 +206,16 @@ class Bar(AbstractContextManager["Bar"]):
         """Show a bar for a step of the work; without a total, one that only moves."""
         self.end()
         self.what = what
-        if not self.console.is_terminal:
-            return
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-        self.progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.fields[note]}", markup=False),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=self.console,
-            transient=True,
-        )
         self.progress.add_task(what, total=total, note="")
         self.progress.start()
 
-    def step(self, done: float | None, note: str = "", **changes: Any) -> None:
+    def step(self, done: float | None, note: str, **changes: Any) -> None:
         """Move the bar."""
-        if self.progress is not None:
-            self.progress.update(self.progress.task_ids[0], completed=done, note=note, **changes)
-            return
-        self.what, seconds = changes.get("description", self.what), time.monotonic() - self.began
-        if note and not self.console.is_terminal and seconds >= SECONDS_OF_LINE * (self.n_lines + 1):
+        self.progress.update(self.progress.task_ids[0], completed=done, note=note, **changes)
+        what, seconds = changes.get("description", self.what), time.monotonic() - self.began
+        if self.progress.disable and seconds >= SECONDS_OF_LINE * (self.n_lines + 1):
             self.n_lines = int(seconds / SECONDS_OF_LINE)
-            click.echo(f"{self.what}: {note}, {seconds:.0f} s", err=True)
+            click.echo(f"{what}: {note}, {seconds:.0f} s", err=True)
 
     def passes(self, done: float, expected: float) -> None:
         """Move the bar of the passes of one fit."""
@@ -241,6 +227,6 @@ class Bar(AbstractContextManager["Bar"]):
 
     def end(self) -> None:
         """Remove the bar."""
-        if self.progress is not None:
-            self.progress.stop()
-            self.progress = None
+        self.progress.stop()
+        for task in self.progress.task_ids:
+            self.progress.remove_task(task)

@@ -128,54 +128,49 @@ def fit(
     sources = [str(source) for source in expand_folders(data)]
     with Output(output or default_folder(data[0]), reads=sources, is_fit=True) as files, Bar() as bar:
         bar.begin("reading")
-        with read_table(data, keep_missing=True, leave_out=KINDS, **reading) as table:
-            from apolar._core.checks import is_missing
-            from apolar.reports import report_page
-            from apolar.reports.analysis import analyse
+        table = read_table(data, keep_missing=True, leave_out=KINDS, **reading)
+        from apolar.reports import report_page
+        from apolar.reports.analysis import analyse
 
-            _refuse_noise_with_missing(table, noise)
-            if table.labels is not None and all(map(is_missing, set(table.labels))):
-                raise BadInput("The label column is empty: leave --label-column out.")
-            kinds = families(covariance, table.X.shape[1])
-            kinds = _affordable_kinds(table, numbers, kinds)
-            bar.begin("fitting")
-            analysis = analyse(
-                table.X,
-                table.names,
-                numbers,
-                covariance_type=kinds,
-                labels=table.labels,
-                standardise=bool(standardise),
-                criterion=criterion or ("clusters" if components == "auto" else "bic"),
-                noise=noise or False,
-                tails=tails,
-                seed=seed,
-                n_resamples=resamples or 0,
-                callback=bar.candidates,
-                report=bar.passes,
-                **({"outlier_level": outliers} if isinstance(outliers, float) else {}),
-            )
-            bar.begin("writing")
-            model, level = analysis.model, analysis.outlier_level
-            written = {
-                "labels": files.add_lines("labels.csv", label_lines(label_frames(model, table, level))),
-                "model": files.add("model.npz", model.save),
-            }
-            if append:
-                text = appended_text(sources, model, table, level, reading)
-                is_tsv = Path(sources[0].removesuffix(".gz").removesuffix(".zst")).suffix in (".tsv", ".tab")
-                written["table"] = files.add_lines("table.tsv" if is_tsv else "table.csv", text)
-            if outliers is not None:
-                text = outlier_text(model, table, analysis.predicted, analysis.outliers)
-                written["outliers"] = files.add_lines("outliers.csv", text)
-            try:
-                if not no_report:
-                    made = replace(provenance(table, seed), model_file=str(written["model"]))
-                    page = report_page(analysis, table.X, made)
-                    written["report"] = files.add_lines("report.html", [page, PAGE_MARK])
-            except ImportError as error:
-                bar.end()
-                say(f"No report is written. {error}", err=True)
+        _refuse_noise_with_missing(table, noise)
+        kinds = _affordable_kinds(table, numbers, families(covariance, table.X.shape[1]))
+        bar.begin("fitting")
+        analysis = analyse(
+            table.X,
+            table.names,
+            numbers,
+            covariance_type=kinds,
+            labels=table.labels,
+            standardise=bool(standardise),
+            criterion=criterion or ("clusters" if components == "auto" else "bic"),
+            noise=noise or False,
+            tails=tails,
+            seed=seed,
+            n_resamples=resamples or 0,
+            callback=bar.candidates,
+            report=bar.passes,
+            **({"outlier_level": outliers} if isinstance(outliers, float) else {}),
+        )
+        bar.begin("writing")
+        model, level = analysis.model, analysis.outlier_level
+        written = {
+            "labels": files.add_lines("labels.csv", label_lines(label_frames(model, table, analysis))),
+            "model": files.add("model.npz", model.save),
+        }
+        if append:
+            text = appended_text(sources, model, table, analysis, reading)
+            is_tsv = Path(sources[0].removesuffix(".gz").removesuffix(".zst")).suffix in (".tsv", ".tab")
+            written["table"] = files.add_lines("table.tsv" if is_tsv else "table.csv", text)
+        if outliers is not None:
+            written["outliers"] = files.add_lines("outliers.csv", outlier_text(model, table, analysis))
+        try:
+            if not no_report:
+                made = replace(provenance(table, seed), model_file=str(written["model"]))
+                page = report_page(analysis, table.X, made)
+                written["report"] = files.add_lines("report.html", [PAGE_MARK, page])
+        except ImportError as error:
+            bar.end()
+            say(f"No report is written. {error}", err=True)
     outlying = (table.row_numbers[analysis.outliers] + 1).tolist()
     if as_json:
         print_object(_as_object(analysis, table, written, outlying))
@@ -197,16 +192,14 @@ def _affordable_kinds(table: TableFile, numbers: int | list[int], kinds: Any) ->
     n_parameters = max(family(kind).n_covariance_parameters(most, n_columns) for kind in named)
     if n_parameters <= table.X.size:
         return kinds
-    have = (
-        f"{n_columns:,} columns: {'full ' if kinds is None else ''}covariances have up to {n_parameters:,} "
-    )
-    have += "parameters, more than the table has values"
+    is_one = isinstance(numbers, int)
+    done = "The fit may take long: use --covariance diag or --covariance spherical."
     if kinds is None:
-        what = "are diagonal" if isinstance(numbers, int) else "with fewer are compared"
-        say(f"{have}: covariances {what}. Use --covariance full for full ones.", err=True)
-        return "diag" if isinstance(numbers, int) else None
-    say(f"{have}, and the fit may take long. Use --covariance diag or --covariance spherical.", err=True)
-    return kinds
+        done = "Using diagonal ones" if is_one else "Comparing families with fewer"
+        done += "; --covariance full for full ones."
+    have = f"Covariances of {n_columns:,} columns have up to {n_parameters:,} parameters"
+    say(f"{have}, more than the table has values. {done}", err=True)
+    return "diag" if kinds is None and is_one else kinds
 
 
 def _refuse_noise_with_missing(table: TableFile, noise: bool | float | None) -> None:
@@ -226,7 +219,6 @@ def provenance(table: TableFile, seed: int, *notes: str) -> Provenance:
         join_names(names, most=3),
         shlex.join(["apolar", *words]),
         seed,
-        table.n_dropped,
         notes=(*table.notes, *notes),
         row_numbers=table.row_numbers,
         row_names=table.ids,
@@ -297,9 +289,8 @@ def _print(analysis: Analysis, table: TableFile, written: dict[str, Path], outly
     )
 
     model = analysis.model
-    dropped = f"Left out {table.n_dropped} rows with missing values." if table.n_dropped else ""
     reason = "" if analysis.selection is None else choice(analysis)
-    say(*table.notes, dropped, table.missing_line, headline(analysis), reason)
+    say(*table.notes, table.missing_line, headline(analysis), reason)
     clusters = analysis.clusters
     names = [f"{k + 1}" for k in range(len(clusters.weights))]
     counts, weights = analysis.counts.tolist(), clusters.weights.tolist()
@@ -386,28 +377,25 @@ def select(
     from apolar.cli.tables.findings import KINDS
     from apolar.reports.scoring import column_deviations, column_statistics, select_in_units
 
-    with Bar() as bar:
+    with Bar() as bar, warnings.catch_warnings():
         bar.begin("reading")
-        with (
-            read_table(data, keep_missing=True, leave_out=KINDS, **reading) as table,
-            warnings.catch_warnings(),
-        ):
-            _refuse_noise_with_missing(table, noise)
-            warnings.simplefilter("ignore")  # they are in the table of the selection
-            bar.begin("comparing")
-            mean, variances, n_missing = column_statistics(table.X, table.names)
-            selection = select_in_units(
-                table.X,
-                [numbers] if isinstance(numbers, int) else numbers,
-                families(covariance, table.X.shape[1]),
-                criterion,
-                units=column_deviations(mean, variances, table.names) if standardise else np.ones(len(mean)),
-                n_missing=n_missing,
-                random_state=seed,
-                noise=noise or False,
-                distribution=("gaussian", "t") if tails == "auto" else tails,
-                callback=bar.candidates,
-            )
+        table = read_table(data, keep_missing=True, leave_out=KINDS, **reading)
+        _refuse_noise_with_missing(table, noise)
+        bar.begin("comparing")
+        warnings.simplefilter("ignore")  # they are in the table of the selection
+        mean, variances, n_missing = column_statistics(table.X, table.names)
+        selection = select_in_units(
+            table.X,
+            [numbers] if isinstance(numbers, int) else numbers,
+            families(covariance, table.X.shape[1]),
+            criterion,
+            units=column_deviations(mean, variances, table.names) if standardise else np.ones(len(mean)),
+            n_missing=n_missing,
+            random_state=seed,
+            noise=noise or False,
+            distribution=("gaussian", "t") if tails == "auto" else tails,
+            callback=bar.candidates,
+        )
     rows = [_as_cells(row) for row in selection.table]
     if output is not None:
         with Output(output, reads=data) as files:

@@ -8,7 +8,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from apolar import GaussianMixture
-    from apolar._core.arrays import Array
     from apolar.cli.tables import TableFile
+    from apolar.reports.scoring import TableScores
 
 # The key, in the context of a command, of the files that have been written: a later error names them.
 WRITTEN = "apolar.written"
@@ -34,13 +34,13 @@ _NO_FORMULA = re.compile(r"[+-]?(\d[\d., ]*|\.\d+|inf(inity)?|nan)?(e[+-]?\d+)?%
 # What steers a terminal, but line ends and tabs.
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 
-# At the end of a page, so that it is known as one of ours.
+# At the top of a page, so that it is known as one of ours.
 PAGE_MARK = "<!-- written by apolar fit -->\n"
-# How the results of a fit begin or end. Files of these names that do not are somebody else's.
+# The first lines of the results of a fit. Files of these names that do not are somebody else's.
 _RESULTS = {
     "labels.csv": rb"\A(file,)?row,(id,)?cluster,probability[,\n]",
     "outliers.csv": rb"\A(file,)?row,(id,)?cluster,distance[,\n]",
-    "report.html": re.escape(PAGE_MARK.encode()) + rb"\Z",
+    "report.html": re.escape(PAGE_MARK.encode()),
     "table.csv": rb"\bcluster(_\d+)?[,;| ]p1(_\d+)?[,;| ].*outlier(_\d+)?\n",
     "table.tsv": rb"\bcluster(_\d+)?\tp1(_\d+)?\t.*outlier(_\d+)?\n",
 }
@@ -65,17 +65,17 @@ class Output:
         self.folder, self.is_fit = folder, is_fit
         self._reads = {Path(path).resolve() for path in reads}
         self._parts: dict[Path, Path] = {}
-        self._made: list[Path] = []
+        self._undo = ExitStack()
 
     def __enter__(self) -> Output:
+        from apolar._core.files import new_part
+
         missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
         with self._refuse_to_write(f"to {self.folder}"):
             for path in reversed(missing):
                 path.mkdir()
-                self._made.append(path)
-            probe = self.folder / f".{uuid.uuid4().hex}.part"
-            probe.touch()
-            probe.unlink()
+                self._undo.callback(_remove_empty, path)
+            new_part(self.folder / "probe").unlink()
         return self
 
     @contextmanager
@@ -84,7 +84,7 @@ class Output:
         try:
             yield
         except OSError as error:
-            self._clean()
+            self._undo.close()
             reason = error.strerror or str(error)
             raise BadInput(
                 f"Cannot write {what}: {reason}. Nothing was changed. Choose another -o."
@@ -103,6 +103,7 @@ class Output:
             if real in self._reads:
                 raise BadInput(f"Output file {target} is also an input; choose another -o.")
             self._parts[real] = part = new_part(real)
+            self._undo.callback(part.unlink, missing_ok=True)
             write(part)
         return target
 
@@ -118,35 +119,30 @@ class Output:
         return self.add(name, write)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self._clean()
-            return
-        with self._refuse_to_write(f"to {self.folder}"):
-            self._publish()
+        with self._undo:
+            if kind is None:
+                with self._refuse_to_write(f"to {self.folder}"):
+                    self._publish()
+                self._undo.pop_all()
 
     def _publish(self) -> None:
         """Rename all files to their final names; if one fails, restore those that were there before."""
         from apolar._core.files import replace_by_part
 
-        kept: dict[Path, Path] = {}
         stale = self._stale()
-        try:
-            for target in filter(Path.exists, (*self._parts, *stale)):
-                kept[target] = _keep(target)
+        with ExitStack() as copies, ExitStack() as restore:
+            for target in (*self._parts, *stale):
+                if target.exists():
+                    copy = _keep(target)
+                    copies.callback(copy.unlink, missing_ok=True)
+                    restore.callback(os.replace, copy, target)
+                else:
+                    restore.callback(target.unlink, missing_ok=True)
             for target, part in self._parts.items():
                 replace_by_part(part, target)
             for target in stale:
                 target.unlink()
-        except BaseException:
-            for target, part in self._parts.items():
-                if not part.exists():
-                    target.unlink(missing_ok=True)
-            for target, copy in kept.items():
-                os.replace(copy, target)
-            raise
-        finally:
-            for copy in kept.values():
-                copy.unlink(missing_ok=True)
+            restore.pop_all()
         context = click.get_current_context(silent=True)
         if context is not None:
             context.meta.setdefault(WRITTEN, []).extend(map(str, self._parts))
@@ -158,12 +154,10 @@ class Output:
             path for path in paths if path.resolve() not in (*self._parts, *self._reads) and _is_result(path)
         ]
 
-    def _clean(self) -> None:
-        for part in self._parts.values():
-            part.unlink(missing_ok=True)
-        with suppress(OSError):  # somebody else may have put a file there
-            for path in reversed(self._made):
-                path.rmdir()
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):  # somebody else may have put a file there
+        folder.rmdir()
 
 
 def _keep(target: Path) -> Path:
@@ -180,61 +174,44 @@ def _is_result(path: Path) -> bool:
     """Return whether a file with the name of a result was written by a fit."""
     if path.is_symlink() or not path.is_file():
         return False
-    try:
-        with path.open("rb") as file:
-            if path.suffix == ".html":
-                file.seek(-len(PAGE_MARK), os.SEEK_END)
-            return re.search(_RESULTS[path.name], file.readline()) is not None
-    except OSError:  # of a file that is shorter, too
-        return False
+    with path.open("rb") as file:
+        return re.search(_RESULTS[path.name], file.readline()) is not None
 
 
 # --- labels ---------------------------------------------------------------------------------------
 
 
-def label_frames(model: GaussianMixture, table: TableFile, level: float) -> Iterator[pl.DataFrame]:
+def label_frames(model: GaussianMixture, table: TableFile, scores: TableScores) -> Iterator[pl.DataFrame]:
     """Yield the number, cluster, probability, mark and all probabilities of rows, a chunk at a time.
 
     Rows and clusters are counted from 1; noise is -1. Probabilities are those of a row that is of the
     mixture: they say nothing of an outlier, which has its mark. They are missing for a row so far away that
     they cannot be computed.
-
-    Parameters
-    ----------
-    model : GaussianMixture
-    table : TableFile
-    level : float
-        Of the rule for outliers.
     """
     import numpy as np
     import polars as pl
 
-    from apolar.reports.scoring import component_groups, score_chunks
+    from apolar.reports.scoring import CHUNK
 
-    names = [f"p{k + 1}" for k in range(len(component_groups(model)))]
-    names += [] if model.noise_box_ is None else ["p_noise"]
+    n_clusters = scores.posteriors.shape[1] - (model.noise_box_ is not None)
+    names = [f"p{k + 1}" for k in range(n_clusters)] + ["p_noise"] * (model.noise_box_ is not None)
     files = np.array(
         [name.encode("utf-8", "backslashreplace").decode() for name in table.files], dtype=object
     )
-    start = 0
-    for scores in score_chunks(model, table.X, level):
-        stop = start + len(scores.predicted)
-        columns = {"file": files[table.file_of_rows[start:stop]]} if len(files) > 1 else {}
+    clusters = scores.predicted + (scores.predicted >= 0)
+    for start in range(0, scores.n_rows, CHUNK):
+        part = slice(start, start + CHUNK)
+        posteriors = scores.posteriors[part]
+        columns = {"file": files[table.file_of_rows[part]]} if len(files) > 1 else {}
         columns |= {
-            "row": table.row_numbers[start:stop] + 1,
-            **({} if table.ids is None else {"id": table.ids[start:stop]}),
-            "cluster": cluster_numbers(scores.predicted),
-            "probability": scores.posteriors.max(axis=1),
-            "outlier": np.where(scores.outliers, "yes", "no"),
-            **dict(zip(names, scores.posteriors.T, strict=True)),
+            "row": table.row_numbers[part] + 1,
+            **({} if table.ids is None else {"id": table.ids[part]}),
+            "cluster": clusters[part],
+            "probability": posteriors.max(axis=1),
+            "outlier": np.where(scores.outliers[part], "yes", "no"),
+            **dict(zip(names, posteriors.T, strict=True)),
         }
         yield pl.DataFrame(columns).fill_nan(None)
-        start = stop
-
-
-def cluster_numbers(predicted: Array) -> Array:
-    """Return the number of the cluster of each row, from 1, and -1 for noise."""
-    return predicted + (predicted >= 0)
 
 
 def label_lines(frames: Iterable[pl.DataFrame]) -> Iterator[str]:
@@ -288,7 +265,7 @@ def appended_text(
     sources: Sequence[str],
     model: GaussianMixture,
     table: TableFile,
-    level: float,
+    scores: TableScores,
     reading: dict[str, Any],
 ) -> Iterator[str]:
     """Yield the text of a table with the columns cluster, p1, p2, ..., outlier at the right.
@@ -302,8 +279,7 @@ def appended_text(
         The paths of the files of the table, which are read again.
     model : GaussianMixture
     table : TableFile
-    level : float
-        Of the rule for outliers.
+    scores : TableScores
     reading : dict
         How the files were read: parameters of `read_table`.
     """
@@ -316,12 +292,12 @@ def appended_text(
     options = {name: reading[name] for name in READING}
     # CSV has no cells of other types.
     as_text = (selectors.nested() | selectors.binary()).map_elements(str, pl.String)
-    labels = pl.concat(label_frames(model, table, level))
+    labels = pl.concat(label_frames(model, table, scores))
     every = pl.DataFrame({"row": np.arange(1, len(table.X) + table.n_dropped + 1)})
     labels = every.join(labels, on="row", how="left", maintain_order="left")
     labels = labels.select(selectors.exclude("file", "row", "id", "probability", "outlier"), "outlier")
     labels = labels.with_columns(selectors.float().round(DECIMALS))
-    layout: tuple[list[str], str] | None = None
+    first_layout: list[str] = []
     n_rows = 0
 
     def append(frame: pl.DataFrame) -> pl.DataFrame:
@@ -334,8 +310,9 @@ def appended_text(
     for source in expand_folders(sources):
         with open_table(source, **options) as content:
             names, separator = [column.name for column in content.columns], content.separator
-            is_first, layout = layout is None, layout or (names, separator)
-            if layout != (names, separator):
+            is_first, layout = not first_layout, [separator, *names]
+            first_layout = first_layout or layout
+            if layout != first_layout:
                 raise BadInput(
                     f"{source} differs in columns or delimiter from {sources[0]}: --append needs the same."
                 )
@@ -364,9 +341,7 @@ def outliers_sentence(rows: Sequence[int], level: float) -> str:
     return f"{count_noun(len(rows), 'outlier')} ({rule}): {noun} {named}."
 
 
-def outlier_text(
-    model: GaussianMixture, table: TableFile, predicted: Array, outliers: Array
-) -> Iterator[str]:
+def outlier_text(model: GaussianMixture, table: TableFile, scores: TableScores) -> Iterator[str]:
     """Return as CSV, for each outlier its row, the cluster, the distance and its values.
 
     The distance is Mahalanobis' from the nearest cluster, in standard deviations; none if it overflows.
@@ -379,6 +354,8 @@ def outlier_text(
     from apolar.reports.scoring import OUTLIER_LEVEL
 
     rule = OutlierRule.of(model, OUTLIER_LEVEL)  # for its means and covariances: no level changes them
+    outliers = np.flatnonzero(scores.outliers)
+    predicted = scores.predicted[outliers]
     values = np.asarray(table.X[outliers], dtype=np.float64)
     squares = min_distances(rule.means[rule.is_cluster], rule.covariances[rule.is_cluster], values)[0]
     distances = np.where(np.isfinite(squares), np.sqrt(squares), np.nan)
@@ -386,7 +363,7 @@ def outlier_text(
         {
             "row": table.row_numbers[outliers] + 1,
             **({} if table.ids is None else {"id": pl.Series(table.ids[outliers], dtype=pl.String)}),
-            "cluster": cluster_numbers(predicted[outliers]),
+            "cluster": predicted + (predicted >= 0),
             "distance": pl.Series(distances, dtype=pl.Float64).round_sig_figs(DECIMALS),
             **{f"column {i}": values[:, i] for i in range(values.shape[1])},
         }

@@ -94,7 +94,7 @@ def predict(
     from apolar.reports import report_page
     from apolar.reports.analysis import describe
     from apolar.reports.page import need_report
-    from apolar.reports.scoring import OUTLIER_LEVEL, score_table
+    from apolar.reports.scoring import OUTLIER_LEVEL, TableScores, score_table
 
     level = outliers if isinstance(outliers, float) else OUTLIER_LEVEL
     mixture = GaussianMixture.load(model)
@@ -104,32 +104,34 @@ def predict(
     chosen = columns or (None if names is None else [str(name) for name in names])
     with Bar() as bar:
         bar.begin("reading")
-        with read_table(data, columns=chosen, keep_missing=True, min_rows=1, **reading) as table:
-            if table.X.shape[1] != mixture.n_features_in_:
-                n_columns = mixture.n_features_in_
-                raise BadInput(
-                    f"The model has {n_columns} columns, the table {table.X.shape[1]}: use --columns."
-                )
-            bar.begin("labelling")
-            outlying = (table.row_numbers[score_table(mixture, table.X, level).outliers] + 1).tolist()
-            if report is not None:
-                analysis = describe(mixture, table.X, table.names, labels=table.labels, outlier_level=level)
-                n_rows = f"{mixture.n_samples_seen_:,.0f} rows"
-                loaded = f"The mixture was loaded from {model}: it was fitted to {n_rows}."
-                page = report_page(analysis, table.X, provenance(table, 0, loaded))
-                with Output(report.parent, reads=[model, *data]) as files:
-                    files.add_lines(report.name, [page])
-            bar.end()
-            frames = label_frames(mixture, table, level)
-            lines = appended_text(data, mixture, table, level, reading) if append else label_lines(frames)
-            if as_json:
-                answer = _as_object(frames) | {"outliers": outlying, "outlier_level": level}
-                print_object(answer)
-            elif output is None:
-                sys.stdout.writelines(lines)
-            else:
-                with Output(output.parent, reads=[model, *data]) as files:
-                    files.add_lines(output.name, lines)
+        table = read_table(data, columns=chosen, keep_missing=True, min_rows=1, **reading)
+        if table.X.shape[1] != mixture.n_features_in_:
+            n_columns = mixture.n_features_in_
+            raise BadInput(f"The model has {n_columns} columns, the table {table.X.shape[1]}: use --columns.")
+        bar.begin("labelling")
+        scores: TableScores
+        if report is None:
+            scores = score_table(mixture, table.X, level)
+        else:
+            labels = table.labels
+            scores = describe(mixture, table.X, table.names, labels=labels, outlier_level=level)
+            n_rows = f"{mixture.n_samples_seen_:,.0f} rows"
+            loaded = f"The mixture was loaded from {model}: it was fitted to {n_rows}."
+            page = report_page(scores, table.X, provenance(table, 0, loaded))
+            with Output(report.parent, reads=[model, *data]) as files:
+                files.add_lines(report.name, [page])
+        bar.end()
+        outlying = (table.row_numbers[scores.outliers] + 1).tolist()
+        frames = label_frames(mixture, table, scores)
+        lines = appended_text(data, mixture, table, scores, reading) if append else label_lines(frames)
+        if as_json:
+            answer = _as_object(frames) | {"outliers": outlying, "outlier_level": level}
+            print_object(answer)
+        elif output is None:
+            sys.stdout.writelines(lines)
+        else:
+            with Output(output.parent, reads=[model, *data]) as files:
+                files.add_lines(output.name, lines)
     say(
         table.missing_line,
         outliers_sentence(outlying, level) if outliers is not None else "",

@@ -69,9 +69,9 @@ def sketch(data: tuple[str, ...], order: str, output: Path, **reading: Any) -> N
 
     with Output(output.parent) as files, Bar() as bar:
         bar.begin("reading")
-        with read_table(data, leave_out=LEFT_OUT, **reading) as table:
-            sums = MomentSketch(table.X.shape[1], feature_names=table.names, order=int(order))
-            sums.update(table.X)
+        table = read_table(data, leave_out=LEFT_OUT, **reading)
+        sums = MomentSketch(table.X.shape[1], feature_names=table.names, order=int(order))
+        sums.update(table.X)
         files.add(output.name, sums.save)
     n_columns = count_noun(len(table.names), "column")
     say(*table.notes, f"{sums.n_rows:,} rows, {n_columns} ({join_names(table.names)}): {output}")
@@ -154,8 +154,7 @@ def fit_sketch(
     with Output(output, reads=[str(path)], is_fit=True) as files:
         written = files.add("model.npz", model.save)
     if not as_json:
-        tried = (isinstance(numbers, list), bool(kinds))
-        _print(found, model, notes, written, tried, is_standardised=units is not None)
+        _print(found, model, notes, written, is_standardised=units is not None)
         return
     is_aligned = model.covariance_type in ("spherical", "diag")
     print_object(
@@ -234,15 +233,9 @@ def _best_of_families(
     # Spherical components see units, and are compared only if they are asked for.
     selection = select_from_moments(moments, wanted, kinds or ("diag", "tied", "full"))
     found = selection.best
-    criteria = sorted(row.criterion for row in selection.table if not row.reason)
-    # One component is the same mixture in several families.
-    others = [each for each in criteria if each - criteria[0] > 1e-6 * (1 + abs(each))]
-    behind = f", {others[0] - criteria[0]:.1f} below the next" if others else ""
-    notes.append(
-        f"{count_noun(found.n_components, f'{found.covariance_type} component')} "
-        f"{'has' if found.n_components == 1 else 'have'} the lowest BIC for moments of "
-        f"{len(criteria)} candidates{behind}."
-    )
+    n_fitted = sum(not row.reason for row in selection.table)
+    chosen = count_noun(found.n_components, f"{found.covariance_type} component")
+    notes.append(f"Lowest BIC for moments, of {count_noun(n_fitted, 'candidate')}: {chosen}.")
     return found
 
 
@@ -284,7 +277,6 @@ def _print(
     model: GaussianMixture,
     notes: Sequence[str],
     written: Path,
-    tried: tuple[bool, bool],
     *,
     is_standardised: bool,
 ) -> None:
@@ -308,9 +300,8 @@ def _print(
     show_grid(fixed, means, MixtureView.of(model).separation.tolist())
     agreement = f"The moments do not contradict such a mixture (p = {found.p_value:.2g})."
     if found.p_value < MIN_P_VALUE:
-        agreement = (
-            f"The moments do not agree with such a mixture (p = {found.p_value:.1g}): {_advice(*tried)}."
-        )
+        agreement = f"The moments do not agree with such a mixture (p = {found.p_value:.1g}): "
+        agreement += "compare others with -k auto, or use the rows, or a sketch of a higher order."
     # Parameters that are valid, of a mixture that the moments contradict, are not reported as valid.
     is_contradicted = found.p_value < MIN_P_VALUE and found.status.name == "VALID"
     say(
@@ -320,12 +311,3 @@ def _print(
         *(f"Note: {note}." for note in found.projected),
         f"model: {written}",
     )
-
-
-def _advice(has_numbers: bool, has_families: bool) -> str:
-    """Return what to try with a sketch whose moments contradict the mixture, except what was tried."""
-    if not has_numbers:
-        return "try -k auto"
-    if has_families:
-        return "try -k auto without --covariance"
-    return "no mixture of these families does, so use the rows, or a sketch of a higher order"

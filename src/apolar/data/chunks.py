@@ -18,6 +18,7 @@ from apolar._core.namespaces import (
     namespace,
     thread_scratch,
     to_device_of,
+    to_host,
     to_numpy,
 )
 from apolar.exceptions import RowError
@@ -92,25 +93,23 @@ class Chunk:
             )
         values = to_numpy(values)
         infinite = np.isinf(values)
-        has_infinite = bool(np.any(infinite))
-        if allows_missing and not has_infinite:
+        refused = np.argwhere(infinite if allows_missing else ~np.isfinite(values))
+        if not len(refused):
             return
-        row, column = np.argwhere(infinite if allows_missing else ~np.isfinite(values))[0]
+        row, column = refused[0]
         named = column if self.names is None else repr(self.names[column])
         message = (
             f"X contains NaN or infinity (first in row {{row}}, column {named}): "
             "remove those rows or fill the entries."
         )
-        if not has_infinite:
+        if not np.any(infinite):
             message += " GaussianMixture takes NaN as missing, and its method impute fills them."
         raise RowError(self.first_row + int(row), message)
 
     def parts(self, size: int) -> Iterator[Chunk]:
         """Yield chunks of at most `size` of these rows."""
         for start in range(0, self.values.shape[0], size):
-            part = slice(start, min(start + size, self.values.shape[0]))
-            weights = None if self.weights is None else self.weights[part]
-            values = row_slice(self.values, part)
+            values, weights = take_both(self.values, self.weights, slice(start, start + size))
             yield replace(self, values=values, weights=weights, first_row=self.first_row + start)
 
 
@@ -142,16 +141,6 @@ def require_table(shape: tuple[int, ...]) -> None:
         raise ValueError(f"X has no columns: its shape is {tuple(shape)}.")
 
 
-def as_array(X: Any) -> Array:
-    """Return an array of NumPy; raise an error for one with masked entries, or rows of different lengths."""
-    if np.ma.is_masked(X):
-        raise ValueError("X has masked entries: drop those rows, or fill them with X.filled(value).")
-    try:
-        return np.asarray(X)
-    except ValueError as error:
-        raise ValueError("X is ragged: its rows have different lengths.") from error
-
-
 def require_numbers(array: Any) -> Any:
     """Return a table of numbers, Python objects as float64; raise an error for anything else."""
     require_table(array.shape)
@@ -168,10 +157,8 @@ def require_numbers(array: Any) -> Any:
 
 def _in_double_precision(values: Any) -> Any:
     """Return rows as float64; converted ones of NumPy are in the working memory of the thread."""
-    if is_device_array(values):
+    if not isinstance(values, np.ndarray):
         return as_float64(values)
-    if sparse.issparse(values):
-        return values.astype(np.float64, copy=False)
     if values.dtype == np.float64:
         return np.ascontiguousarray(values)
     # New memory costs more than to convert.
@@ -220,12 +207,8 @@ def check_weights(weights: Any, block: Any, first_row: int = 0) -> Any:
             raise TypeError("sample_weight must hold real numbers.")
     if tuple(weights.shape) != (block.shape[0],):
         raise ValueError(f"sample_weight must have shape ({block.shape[0]},); got {tuple(weights.shape)}.")
-    if not is_device_array(block):
-        weights = np.asarray(to_numpy(weights), dtype=np.float64)
-    elif is_device_array(weights):
-        weights = as_float64(detach(weights))
-    else:
-        weights = to_device_of(np.asarray(weights, np.float64), block)
+    on_its_device = detach(weights) if is_device_array(block) else to_host(weights)
+    weights = as_float64(to_device_of(on_its_device, block))
     xp = namespace(weights)
     if not bool(xp.all(xp.isfinite(weights))) or bool(xp.any(weights < 0)):
         raise RowError(first_row, "sample_weight is negative or not finite, from row {row} on.")
@@ -262,22 +245,19 @@ def as_counts(sample_weight: Any) -> Any:
     if is_dask(sample_weight):
         return sample_weight * _factor(sample_weight.sum().compute(), (sample_weight > 0).sum().compute())
     weights = sample_weight if is_device_array(sample_weight) else np.asarray(sample_weight)
-    if not is_device_array(weights) and weights.dtype.kind not in "buif":
+    if weights.ndim != 1 or not weights.shape[0] or getattr(weights.dtype, "kind", "f") not in "buif":
         return weights
-    xp = namespace(weights)
-    weights = as_float64(weights) if is_device_array(weights) else weights.astype(np.float64, copy=False)
-    largest = float(xp.max(weights)) if weights.ndim == 1 and weights.shape[0] else 0.0
+    weights, xp = as_float64(weights), namespace(weights)
+    largest = float(xp.max(weights))
     if not 0 < largest < np.inf:
         return weights
     # Divided by the largest first: the sum of the weights themselves may overflow.
     relative = weights / largest
-    n_weighted, total = float(xp.sum(xp.astype(weights > 0, weights.dtype))), float(xp.sum(relative))
+    n_weighted, total = float(xp.sum(as_float64(weights > 0))), float(xp.sum(relative))
     factor = _factor(total * largest, n_weighted)
     if factor == 1:
         return weights
-    return (
-        relative * (n_weighted / total) if factor > 1 else relative * (n_weighted * MAX_MEAN_WEIGHT / total)
-    )
+    return relative * (n_weighted / total * (1 if factor > 1 else MAX_MEAN_WEIGHT))
 
 
 def counted_rows(total: float, n_weighted: int) -> float:
@@ -306,12 +286,20 @@ def _factor(total: float, n_weighted: float) -> float:
 
 
 def take_rows(values: Any, positions: Any) -> Any:
-    """Return the rows of an array at some positions, given as indices or a slice."""
-    if not is_device_array(values):
-        return values[positions]
-    if isinstance(positions, slice):
-        return values[positions, ...]
-    return namespace(values).take(values, to_device_of(positions, values), axis=0)
+    """Return the rows of an array at some positions; a slice of consecutive rows shares its memory."""
+    if not isinstance(positions, slice):
+        if not is_device_array(values):
+            return values[positions]
+        return namespace(values).take(values, to_device_of(positions, values), axis=0)
+    # The array API standard requires ends within the array, and an index for every axis.
+    start, stop, _ = positions.indices(values.shape[0])
+    if not sparse.issparse(values):
+        return values[start:stop, ...]
+    # Indexing a SciPy matrix would copy the rows.
+    row_ends = values.indptr[start : stop + 1]
+    stored = slice(int(row_ends[0]), int(row_ends[-1]))
+    arrays = values.data[stored], values.indices[stored], row_ends - row_ends[0]
+    return sparse.csr_matrix(arrays, shape=(stop - start, values.shape[1]))
 
 
 def row_squares(block: Any) -> Any:
@@ -327,20 +315,6 @@ def row_squares(block: Any) -> Any:
 def take_both(values: Any, weights: Any, positions: Any) -> tuple[Any, Any]:
     """Return the rows of an array at some positions, and their weights or None."""
     return take_rows(values, positions), None if weights is None else take_rows(weights, positions)
-
-
-def row_slice(values: Any, part: slice) -> Any:
-    """Return consecutive rows of an array or a CSR matrix that share its memory."""
-    if not sparse.issparse(values):
-        # The array API standard requires an index for every axis.
-        return values[part, :]
-    # Indexing a SciPy matrix would copy the rows.
-    row_ends = values.indptr[part.start : part.stop + 1]
-    stored = slice(int(row_ends[0]), int(row_ends[-1]))
-    shape = (part.stop - part.start, values.shape[1])
-    return sparse.csr_matrix(
-        (values.data[stored], values.indices[stored], row_ends - row_ends[0]), shape=shape
-    )
 
 
 def stack_rows(blocks: list[Any]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cloudpickle
@@ -24,7 +24,6 @@ from apolar.data.rows import (
     Rows,
     RowsPerChunk,
     add_up,
-    values_and_weights,
 )
 from apolar.data.sources import check_same_columns, source_kind
 from apolar.exceptions import RowError
@@ -55,7 +54,7 @@ def from_dask(X: Any) -> DaskRows:
         X = X.rechunk({1: -1})
         # This marks the rows as sparse; how many values their blocks store is known only where these are.
         row_size = float(n_features) if sparse.issparse(X._meta) else None
-        return DaskRows(X, n_features, row_size=row_size)
+        return DaskRows(Partitions(_parts(X), n_features, lengths=_known_lengths(X)), row_size)
     # The class is asked, not X: a Delayed has every attribute.
     if not (hasattr(type(X), "map_partitions") and hasattr(type(X), "ndim")):
         raise TypeError(
@@ -67,7 +66,7 @@ def from_dask(X: Any) -> DaskRows:
     if not len(X.columns):
         raise ValueError("X has no columns.")
     names = tuple(X.columns) if all(isinstance(name, str) for name in X.columns) else None
-    return DaskRows(X, len(X.columns), names)
+    return DaskRows(Partitions(_parts(X), len(X.columns), names))
 
 
 class DaskRows(Rows):
@@ -77,45 +76,24 @@ class DaskRows(Rows):
 
     Parameters
     ----------
-    collection : dask array or dataframe, or Partitions
-        Its partitions are read only when they are needed.
-    n_features : int
-    names : tuple of str, optional
+    given : Partitions
+        They are read only when they are needed.
     row_size : float, optional
+    sample_weight : dask array, dask series or array_like, shape (n_samples,), optional
     """
 
     can_take = True
     is_distributed = True
 
-    def __init__(
-        self,
-        collection: Any,
-        n_features: int,
-        names: tuple[str, ...] | None = None,
-        row_size: float | None = None,
-    ) -> None:
-        self._collection, self.n_features = collection, n_features
-        self.names, self.row_size = names, row_size
-        self._partitions = functools.cache(functools.partial(self._open, None))
-        self._is_weighted = False
+    def __init__(self, given: Partitions, row_size: float | None = None, sample_weight: Any = None) -> None:
+        self._given, self.row_size = given, row_size
+        self.n_features, self.names = given.n_features, given.names
+        self._is_weighted = sample_weight is not None
+        self._partitions = functools.cache(functools.partial(given.hold, sample_weight))
 
     def with_weights(self, sample_weight: Any) -> Rows:
         """Return the rows with weights: a Dask array, a Dask series or an array_like, shape (n_samples,)."""
-        self._partitions = functools.cache(functools.partial(self._open, sample_weight))
-        self._is_weighted = sample_weight is not None
-        return self
-
-    def _open(self, sample_weight: Any) -> Partitions:
-        """Return the partitions and their weights, merged if that saves time."""
-        if isinstance(self._collection, Partitions):
-            return self._collection
-        parts, is_held = _held_parts(self._collection)
-        rows = Partitions(parts, self.n_features, self.names, _known_lengths(self._collection))
-        if sample_weight is not None:
-            weights, _ = _held_parts(_aligned_weights(sample_weight, rows))
-            pairs = list(zip(parts, weights, strict=True))
-            rows = Partitions(pairs, self.n_features, self.names, rows.lengths, is_weighted=True)
-        return rows.merge() if is_held else rows
+        return DaskRows(self._given, self.row_size, sample_weight)
 
     @property
     def n_rows(self) -> int:
@@ -130,7 +108,11 @@ class DaskRows(Rows):
         The sums of the partitions are added in a tree; other results are fetched one partition at a time.
         """
         del n_threads
-        call = functools.partial(_results_in, function=function, size=size, adds=adds)
+
+        def call(rows: Rows) -> Any:
+            results = rows.results(function, 1, rows.size_of_chunks(size), adds=adds)
+            return add_up(results) if adds else list(results)
+
         layer = self._partitions().apply(call)
         if not adds:
             for task in layer:
@@ -143,7 +125,7 @@ class DaskRows(Rows):
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks and their weights; the partitions are fetched one at a time."""
-        return self.results(values_and_weights, 1, size, adds=False)
+        return self.results(lambda chunk: (chunk.values, chunk.weights), 1, size, adds=False)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the rows at ascending positions among those with weight, and their weights or None."""
@@ -154,24 +136,26 @@ class DaskRows(Rows):
         local = np.split(positions, np.searchsorted(positions, starts[1:]))
         calls = [(i, local[i] - starts[i]) for i in range(len(local)) if len(local[i])]
         # Without positions, the first partition shows the type of the rows.
-        return stack_chunks(dask.compute(*partitions.apply(_take_rows, calls or [(0, local[0])])))
+        tasks = partitions.apply(lambda rows, places: rows.take(places), calls or [(0, local[0])])
+        return stack_chunks(dask.compute(*tasks))
 
     def systematic_sample(self, step: int) -> Rows:
         """Return one of every `step` rows, the same as if these rows were in memory."""
-        partitions = self._partitions()
         n_values = self.n_rows // step * self.n_features
         # A cluster keeps a sample where the rows are, unless it is at most one chunk.
         if n_values <= (MAX_SAMPLE_VALUES if _client() is None else CHUNK_SIZE):
             return ArrayRows(*self.take(sample_positions(0, self.n_rows, step)))
-        calls = [(i, start, step) for i, start in enumerate(partitions.starts.tolist())]
-        sample = Partitions(
-            partitions.apply(_sample_rows, calls), self.n_features, is_weighted=partitions.is_weighted
-        )
+
+        def sample(rows: Rows, start: int) -> tuple[Any, Any]:
+            return rows.take(sample_positions(start, start + (rows.n_rows or 0), step))
+
+        partitions = self._partitions()
+        tasks = partitions.apply(sample, list(enumerate(partitions.starts.tolist())))
         if n_values <= MAX_SAMPLE_VALUES:
             # Otherwise each pass would compute all rows again, or read them from files, to sample them.
-            sample.parts = list(dask.persist(*sample.parts))
-            sample = sample.merge()
-        return DaskRows(sample, self.n_features, row_size=self.row_size)
+            tasks = list(dask.persist(*tasks))
+        given = Partitions(tasks, self.n_features, is_weighted=partitions.is_weighted)
+        return DaskRows(given, self.row_size)
 
     def map_lazily(self, function: Callable[[Any], Any], n_columns: int | None, dtype: Any) -> Any:
         """Return a function of the checked chunk of each partition, as a Dask array that is not computed yet.
@@ -179,16 +163,17 @@ class DaskRows(Rows):
         No row has weight zero. The function returns an array of this dtype: one value per row, or `n_columns`
         values if these are not None.
         """
-        if self._is_weighted:
-            partitions = self._partitions()
-        else:
-            known = self.n_features, self.names, _known_lengths(self._collection)
-            partitions = Partitions(_parts(self._collection), *known)
         columns = () if n_columns is None else (n_columns,)
-        none = np.zeros((0, *columns), dtype)
-        tasks = partitions.apply(functools.partial(_checked_values, function=function, none=none))
-        lengths = partitions.lengths
-        n_rows = [np.nan] * len(tasks) if lengths is None else lengths.tolist()
+
+        def of_checked(rows: Rows) -> Any:
+            values, weights = rows.take(slice(None))
+            chunk = Chunk(values, weights, rows.first_row, rows.n_features, rows.names)
+            checked = chunk.check(allows_missing=True)
+            return np.zeros((0, *columns), dtype) if checked is None else function(checked)
+
+        partitions = self._partitions() if self._is_weighted else self._given
+        tasks = partitions.apply(of_checked)
+        n_rows = [np.nan] * len(tasks) if partitions.lengths is None else partitions.lengths.tolist()
         blocks = [da.from_delayed(tasks[i], (n, *columns), dtype=dtype) for i, n in enumerate(n_rows)]
         return da.concatenate(blocks)
 
@@ -225,14 +210,12 @@ class Partitions:
     @property
     def counts(self) -> IndexArray:
         """The number of rows with weight of each partition, shape (n_partitions,)."""
+        if self._counts is None and not self.is_weighted:
+            self._counts = self.lengths
         if self._counts is None:
-            self._counts = self._count() if self.lengths is None or self.is_weighted else self.lengths
+            tasks = self.apply(lambda rows: (all_rows(rows)[0].shape[0], rows.n_rows))
+            self.lengths, self._counts = np.array(dask.compute(*tasks), dtype=np.int64).T
         return self._counts
-
-    def _count(self) -> IndexArray:
-        """Count all rows of the partitions, and return the number of those with weight."""
-        self.lengths, counts = np.array(dask.compute(*self.apply(_count_rows)), dtype=np.int64).T
-        return counts
 
     @property
     def starts(self) -> IndexArray:
@@ -258,7 +241,20 @@ class Partitions:
             for i, *arguments in calls or [(i,) for i in range(len(self.parts))]
         ]
 
-    def merge(self) -> Partitions:
+    def hold(self, sample_weight: Any) -> Partitions:
+        """Return the partitions with their weights or None, merged if that saves time.
+
+        Data inside the graph would be sent to a cluster again in every pass: they are sent once.
+        """
+        parts, is_held = _held_parts(self.parts)
+        rows = replace(self, parts=parts)
+        if sample_weight is not None:
+            weights, _ = _held_parts(_parts(_aligned_weights(sample_weight, rows)))
+            # The rows may have been counted to align the weights.
+            rows = replace(rows, parts=list(zip(parts, weights, strict=True)), is_weighted=True, _counts=None)
+        return rows._merge() if is_held else rows
+
+    def _merge(self) -> Partitions:
         """Return partitions that a cluster holds as one for each thread of its workers, in their order.
 
         Scheduling a task takes longer than the arithmetic of a small partition. Few partitions are left as
@@ -267,16 +263,15 @@ class Partitions:
         n_merged = max(1, sum(_client().nthreads().values()))
         if len(self.parts) <= FAN_IN * n_merged:
             return self
-        if self.lengths is None:
-            self._counts = self._count()
+        n_values, counts = self.n_features * self.counts.sum(), self.counts
         lengths = np.asarray(self.lengths)
-        if 8 * self.n_features * lengths.sum() > n_merged * parse_bytes(dask.config.get("array.chunk-size")):
+        if 8 * n_values > n_merged * parse_bytes(dask.config.get("array.chunk-size")):
             return self
-        join, tasks = dask.delayed(stack_chunks, pure=False), self.apply(_all_rows)
+        join, tasks = dask.delayed(stack_chunks, pure=False), self.apply(all_rows)
         groups = np.array_split(np.arange(len(tasks)), n_merged)
         merged = dask.persist(*(join([tasks[i] for i in group]) for group in groups))
-        n_rows = np.array([lengths[group].sum() for group in groups])
-        return Partitions(list(merged), self.n_features, None, n_rows, self.is_weighted)
+        n_rows, counts = (np.array([each[group].sum() for group in groups]) for each in (lengths, counts))
+        return Partitions(list(merged), self.n_features, None, n_rows, self.is_weighted, counts)
 
 
 def _parts(X: Any) -> list[Any]:
@@ -286,17 +281,13 @@ def _parts(X: Any) -> list[Any]:
     return list(getattr(delayed, "flat", delayed))
 
 
-def _held_parts(X: Any) -> tuple[list[Any], bool]:
-    """Return the partitions of a collection, and whether a cluster holds them, or what they are made of.
-
-    If the data are inside the graph, they are sent to the cluster now, and not again in every pass.
-    """
-    parts = _parts(X)
+def _held_parts(parts: list[Any]) -> tuple[list[Any], bool]:
+    """Return partitions, and whether a cluster holds them; data inside the graph are sent to it now."""
     if _client() is None:
         return parts, False
     from distributed import futures_of
 
-    if len(futures_of(X)) >= len(parts):
+    if len(futures_of(parts)) >= len(parts):
         return parts, True
     graph = dict(parts[0].__dask_graph__())
     if len(cloudpickle.dumps(graph)) <= MAX_TASK_BYTES * len(graph):
@@ -404,35 +395,7 @@ def _align(values: Any) -> Any:
     return np.require(values, requirements="A") if isinstance(values, np.ndarray) else values
 
 
-def _results_in(rows: Rows, function: RowFunction, size: RowsPerChunk, *, adds: bool) -> Any:
-    """Return the results of the chunks of a partition, or their sums."""
-    results = rows.results(function, 1, rows.size_of_chunks(size), adds=adds)
-    return add_up(results) if adds else list(results)
-
-
-def _all_rows(rows: Rows) -> tuple[Any, Any]:
+def all_rows(rows: Rows) -> tuple[Any, Any]:
     """Return all rows and their weights or None, with those of weight zero."""
     source: Any = getattr(rows, "source", rows)
     return source.values, rows.weights
-
-
-def _count_rows(rows: Rows) -> tuple[int, int | None]:
-    """Return the number of rows, and of those with weight."""
-    return _all_rows(rows)[0].shape[0], rows.n_rows
-
-
-def _take_rows(rows: Rows, positions: IndexArray) -> tuple[Any, Any]:
-    """Return the rows at some positions among those with weight, and their weights or None."""
-    return rows.take(positions)
-
-
-def _sample_rows(rows: Rows, start: int, step: int) -> tuple[Any, Any]:
-    """Return one of every `step` rows with weight; `start` is the position of the first in all partitions."""
-    return rows.take(sample_positions(start, start + (rows.n_rows or 0), step))
-
-
-def _checked_values(rows: Rows, function: Callable[[Any], Any], none: Any) -> Any:
-    """Return a function of the chunk of all rows, after checking them; `none` of no rows."""
-    values, weights = rows.take(slice(None))
-    chunk = Chunk(values, weights, rows.first_row, rows.n_features, rows.names).check(allows_missing=True)
-    return none if chunk is None else function(chunk)

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer
-from apolar._core.namespaces import free_memory, is_device_array
+from apolar._core.namespaces import free_memory
 from apolar.data.chunks import RowFunction
 from apolar.data.rows import ArrayRows, Rows, TransformedRows
 from apolar.data.sources import open_rows
@@ -93,15 +92,23 @@ class TransferredRows(TransformedRows):
         super().__init__(source, self._send)
         self.device_template, self.max_bytes, self.returns_to_host = device_template, max_bytes, True
 
-    def _send(self, *arrays: Any) -> tuple[Any, Any]:
+    def _send(self, values: Any, weights: Any) -> tuple[Any, Any]:
         """Return rows and their weights or None on the device."""
+        return self._tensor(values), None if weights is None else self._tensor(weights)
+
+    def _tensor(self, values: Any) -> Any:
+        """Return rows or weights of the host as a tensor, in the precision in which they are stored."""
+        import torch
+
+        array: Array = np.asarray(values)
+        # torch has no unsigned integers of many bits, no long double, and no other byte order.
+        if array.dtype not in (np.float32, np.float64):
+            array = array.astype(np.float64)
+        # torch warns of tensors that share read-only memory.
+        tensor = torch.from_numpy(np.ascontiguousarray(array) if array.flags.writeable else array.copy())
         device = self.device_template.device
-        tensors = [None if array is None else _tensor(array) for array in arrays]
-        if device.type == "cuda":
-            # From pinned memory they are copied while this thread goes on.
-            tensors = [None if tensor is None else tensor.pin_memory() for tensor in tensors]
-        values, weights = (t if t is None else t.to(device, non_blocking=True) for t in tensors)
-        return values, weights
+        # From pinned memory they are copied while this thread goes on.
+        return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
     def results(self, function: RowFunction, n_threads: int, size: int, *, adds: bool) -> Iterator[Any]:
         """Yield what a function returns for each chunk: one is sent while another is worked on."""
@@ -135,17 +142,3 @@ class TransferredRows(TransformedRows):
         stored = ArrayRows(*whole, names=self.names)
         stored.returns_to_host = True
         return stored
-
-
-def _tensor(values: Any) -> Any:
-    """Return rows or weights of the host as a tensor, in the precision in which they are stored."""
-    import torch
-
-    if is_device_array(values):
-        return values
-    array: Array = values.toarray() if sparse.issparse(values) else np.asarray(values)
-    # torch has no unsigned integers of many bits, no long double, and no other byte order.
-    if array.dtype not in (np.float32, np.float64):
-        array = array.astype(np.float64)
-    # torch warns of tensors that share read-only memory.
-    return torch.from_numpy(array.copy() if not array.flags.writeable else np.ascontiguousarray(array))

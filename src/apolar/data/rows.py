@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from apolar._core import compiled
 from apolar._core.arrays import Array
+from apolar._core.compiled import can_read
 from apolar._core.namespaces import (
     as_float64,
     free_memory,
@@ -26,7 +26,6 @@ from apolar.data.chunks import (
     Chunk,
     RowFunction,
     check_weights,
-    row_slice,
     sample_positions,
     stack_chunks,
     take_both,
@@ -73,6 +72,8 @@ class Rows(ABC):
         For rows of another array library, an array of no rows that shows the library and the device.
     returns_to_host : bool
         Whether the rows come from the host, so that results per row are returned there.
+    is_one_array : bool
+        Whether the compiled extension can read all rows as one array, as they are stored.
     is_distributed : bool
         Whether the rows are in the partitions of a Dask collection: functions are called there.
     names : tuple of str or None
@@ -90,6 +91,7 @@ class Rows(ABC):
     row_size: float | None = None
     device_template: Any = None
     returns_to_host: bool = False
+    is_one_array: bool = False
     is_distributed: bool = False
     names: tuple[str, ...] | None = None
     weights: Any = None
@@ -112,11 +114,6 @@ class Rows(ABC):
     def is_sparse(self) -> bool:
         """Whether the rows are sparse."""
         return self.row_size is not None
-
-    @property
-    def is_one_array(self) -> bool:
-        """Whether the compiled extension can read all rows as one array, as they are stored."""
-        return False
 
     @property
     def is_wide(self) -> bool:
@@ -184,13 +181,13 @@ class Rows(ABC):
 
         Parameters are those of `reduce`. A ValueError is raised if there is nothing.
         """
-        is_empty = True
-        for result in self.results(function, n_threads, self.size_of_chunks(chunk_rows), adds=False):
-            if result is not None:
-                is_empty = False
-                yield result
-        if is_empty:
+        results = self.results(function, n_threads, self.size_of_chunks(chunk_rows), adds=False)
+        known = (result for result in results if result is not None)
+        first = next(known, None)
+        if first is None:
             raise ValueError(NO_ROWS)
+        yield first
+        yield from known
 
     def size_of_chunks(self, chunk_rows: RowsPerChunk) -> Any:
         """Return the number of rows of a chunk; for distributed rows, the function that says it."""
@@ -254,7 +251,7 @@ class Rows(ABC):
         """Return the rows such that their chunks are NumPy arrays or CSR matrices on the host."""
         if self.device_template is None:
             return self
-        rows = TransformedRows(self, _to_host)
+        rows = TransformedRows(self, lambda values, weights: (to_host(values), to_host(weights)))
         rows.device_template, rows.returns_to_host = None, False
         return rows
 
@@ -298,23 +295,17 @@ class ArrayRows(Rows):
             self.row_size = 1 + 1.5 * values.nnz / max(values.shape[0], 1)
         elif not isinstance(values, np.ndarray) and is_device_array(values):
             self.device_template = values[:0, ...]
+        self.is_one_array = self.in_memory and self.n_rows > 0 and can_read(values)
 
     @property
     def n_rows(self) -> int:
         """The number of rows."""
         return int(self.values.shape[0])
 
-    @property
-    def is_one_array(self) -> bool:
-        """Whether the compiled extension can read all rows as one array, as they are stored."""
-        is_readable = compiled.kernels is not None and compiled.can_read(self.values)
-        return is_readable and self.in_memory and len(self.values) > 0
-
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks that share the memory of the array, and their weights or None."""
         for start in range(0, self.n_rows, size):
-            part = slice(start, min(start + size, self.n_rows))
-            yield row_slice(self.values, part), None if self.weights is None else self.weights[part]
+            yield take_both(self.values, self.weights, slice(start, start + size))
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the rows at some positions, and their weights or None."""
@@ -352,6 +343,19 @@ class DerivedRows(Rows):
         """The number of rows; None if it is known only after reading them."""
         return self.source.n_rows
 
+    @abstractmethod
+    def _derive(self, start: int, values: Any, weights: Any) -> tuple[Any, Any]:
+        """Return what becomes of a chunk, and of its weights; `start` is the position of its first row."""
+
+    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
+        """Yield what becomes of each chunk that has some rows left, and their weights or None."""
+        start = 0
+        for values, weights in self.source.read(size):
+            derived = self._derive(start, values, weights)
+            start += values.shape[0]
+            if derived[0].shape[0]:
+                yield derived
+
 
 class TransformedRows(DerivedRows):
     """Rows with a function applied to each chunk, where this is, by the thread that works on it.
@@ -367,9 +371,8 @@ class TransformedRows(DerivedRows):
         super().__init__(source)
         self.apply, self.is_distributed = apply, source.is_distributed
 
-    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
-        """Yield transformed chunks and their weights or None."""
-        return self.results(values_and_weights, 1, size, adds=False)
+    def _derive(self, start: int, values: Any, weights: Any) -> tuple[Any, Any]:  # noqa: ARG002 (alike anywhere)
+        return self.apply(values, weights)
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the transformed rows at some positions, and their weights or None."""
@@ -407,9 +410,7 @@ class Divided:
         """Return the divided chunk, and its weights."""
         if sparse.issparse(values):
             return sparse.csr_matrix(values.multiply(1 / self.units)), weights
-        if is_device_array(values):
-            return as_float64(values) / to_device_of(self.units, values), weights
-        return np.asarray(values, dtype=np.float64) / self.units, weights
+        return as_float64(values) / to_device_of(self.units, values), weights
 
 
 class WeightedRows(DerivedRows):
@@ -437,17 +438,9 @@ class WeightedRows(DerivedRows):
         """Return the index of a row among all rows, those of weight zero included."""
         return self.source.source_row(self.first_row + int(self._positions[row - self.first_row]))
 
-    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
-        """Yield the rows with weight of each chunk, and their weights."""
-        start = 0
-        for values, _ in self.source.read(size):
-            weights = self.weights[start : start + values.shape[0]]
-            positions = np.flatnonzero(to_numpy(weights) > 0)
-            start += values.shape[0]
-            if len(positions) == values.shape[0]:
-                yield values, weights
-            elif len(positions):
-                yield take_both(values, weights, positions)
+    def _derive(self, start: int, values: Any, weights: Any) -> tuple[Any, Any]:  # noqa: ARG002 (replaced)
+        own = self.weights[start : start + values.shape[0]]
+        return take_both(values, own, np.flatnonzero(to_numpy(own) > 0))
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the rows at some positions among those with weight, and their weights."""
@@ -477,15 +470,9 @@ class SampledRows(DerivedRows):
         last_group = n_rows // self.step
         return last_group + len(sample_positions(last_group * self.step, n_rows, self.step))
 
-    def read(self, size: int) -> Iterator[tuple[Any, Any]]:
-        """Yield the selected rows of each chunk, and their weights or None."""
-        start = 0
-        for values, weights in self.source.read(size):
-            stop = start + values.shape[0]
-            positions = sample_positions(start, stop, self.step, self.device_template)
-            start = stop
-            if positions.shape[0]:
-                yield take_both(values, weights, positions)
+    def _derive(self, start: int, values: Any, weights: Any) -> tuple[Any, Any]:
+        places = start, start + values.shape[0], self.step
+        return take_both(values, weights, sample_positions(*places, self.device_template))
 
 
 # --- functions of chunks -----------------------------------------------------------
@@ -510,8 +497,8 @@ def fetch_rows(rows: Rows, positions: Array) -> tuple[Any, Array | None]:
         return _small_on_host(*rows.take(positions))
 
     def select(chunk: Chunk) -> tuple[Any, Array | None]:
-        local = positions - chunk.first_row
-        local = local[(local >= 0) & (local < chunk.values.shape[0])]
+        first, last = np.searchsorted(positions, chunk.first_row + np.array([0, chunk.values.shape[0]]))
+        local = positions[first:last] - chunk.first_row
         return _small_on_host(*take_both(chunk.values, chunk.weights, local))
 
     return stack_chunks(rows.map(select))
@@ -521,19 +508,7 @@ def _small_on_host(values: Any, weights: Any) -> tuple[Any, Array | None]:
     """Return rows on the host as float64, dense unless they have many columns, and their weights."""
     if sparse.issparse(values) and values.shape[1] <= DENSE_COLUMNS:
         values = values.toarray()
-    values, weights = _to_host(values, weights)
-    return values.astype(np.float64, copy=False), check_weights(weights, values)
-
-
-def _to_host(values: Any, weights: Any) -> tuple[Any, Any]:
-    """Return a chunk and its weights on the host."""
-    # Rows that are sent to a device are taken from the host.
-    return to_host(values), to_host(weights)
-
-
-def values_and_weights(chunk: Chunk) -> tuple[Any, Any]:
-    """Return the rows of a chunk, and their weights or None."""
-    return chunk.values, chunk.weights
+    return as_float64(to_host(values)), check_weights(to_host(weights), values)
 
 
 def _count(chunk: Chunk) -> tuple[int, float]:
@@ -552,4 +527,4 @@ def add_up(terms: Iterable[Iterable[Any] | None]) -> list[Any] | None:
     for term in terms:
         if term is not None:
             sums = list(term) if sums is None else [old + new for old, new in zip(sums, term, strict=True)]
-    return None if sums is None else [to_host(value) for value in sums]
+    return None if sums is None else list(map(to_host, sums))

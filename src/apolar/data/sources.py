@@ -7,16 +7,17 @@ import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
+from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 from scipy import sparse
 
 from apolar._core.arrays import Array
+from apolar._core.checks import as_array
 from apolar._core.namespaces import detach, is_dask, is_device_array, namespace
-from apolar._core.threads import default_threads
-from apolar.data.chunks import as_array, objects_to_float64, require_numbers
+from apolar.data.chunks import objects_to_float64, require_numbers
 from apolar.data.rows import ArrayRows, Rows
 
 # Rows that are taken from a file at a time: each may load many more pages than it fills.
@@ -76,12 +77,6 @@ def source_kind(X: Any) -> SourceKind:
         "X must be an array, a sparse matrix, a dataframe, or an iterable of chunks of rows; "
         f"got {type(X).__name__}."
     )
-
-
-def _open_dask(X: Any) -> Rows:
-    from apolar.data.dask import from_dask
-
-    return from_dask(X)
 
 
 def _open_in_memory(X: Any) -> Rows:
@@ -158,9 +153,13 @@ def read_dataframe(X: Any, positions: Sequence[int] | None = None) -> tuple[Arra
 
 @contextmanager
 def naming_text_columns(X: Any) -> Iterator[None]:
-    """Name the column of a dataframe that holds no numbers, where another library refuses the whole."""
+    """Name the column of a dataframe that holds no numbers, where another library refuses the whole.
+
+    That library adds up X to look for NaN: whether the sum overflows does not matter.
+    """
     try:
-        yield
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield
     except (TypeError, ValueError):
         if is_dataframe(X):
             read_dataframe(X)
@@ -191,8 +190,8 @@ class DatasetRows(Rows):
         if not self.names:
             raise ValueError("The data set has no columns.")
         self.n_features = len(self.names)
-        is_file = hasattr(dataset, "metadata")
-        self._n_rows = int(dataset.metadata.num_rows if is_file else dataset.count_rows())
+        metadata = getattr(dataset, "metadata", None)
+        self._n_rows = int(dataset.count_rows() if metadata is None else metadata.num_rows)
 
     @property
     def n_rows(self) -> int:
@@ -219,11 +218,11 @@ def is_dataset(X: Any) -> bool:
 # --- arrays that are mapped from a file ----------------------------------------------
 
 
-def _is_mapped(X: Any) -> bool:
-    """Return whether X is a memory map, or a view of one."""
+def _mapping_of(X: Any) -> Any:
+    """Return the memory map that X is, or is a view of; something else if there is none."""
     while isinstance(X, np.ndarray) and not isinstance(X, np.memmap):
         X = X.base
-    return isinstance(X, np.memmap)
+    return X
 
 
 class MappedFileRows(ArrayRows):
@@ -242,23 +241,18 @@ class MappedFileRows(ArrayRows):
 
     def __init__(self, array: Array) -> None:
         super().__init__(array)
-        mapping: Any = array
-        while not isinstance(mapping, np.memmap):
-            mapping = mapping.base
+        mapping = _mapping_of(array)
         file = getattr(mapping, "_mmap", None)
         # Pages of a private map (mode "c") are not released: what was written to them would be lost.
         can_release = hasattr(file, "madvise") and getattr(mapping, "mode", "c") != "c"
         self._file: mmap.mmap | None = file if can_release else None
-        self._address = 0 if self._file is None else np.frombuffer(self._file, dtype=np.uint8).ctypes.data
 
     def read(self, size: int) -> Iterator[tuple[Any, Any]]:
         """Yield chunks and their weights or None, and release the pages of recent chunks."""
-        stop = 0
-        for block, weights in super().read(size):
-            yield block, weights
-            stop += len(block)
-            # Threads may still read the last chunks: their pages are released again after the next.
-            self._release_pages(max(0, stop - (1 + default_threads()) * size), stop)
+        for chunk in super().read(size):
+            yield chunk
+            # Pages that threads still read come back from the cache of the system.
+            self._release_pages()
 
     def take(self, positions: Any) -> tuple[Any, Any]:
         """Return the rows at some positions, and their weights or None."""
@@ -268,18 +262,12 @@ class MappedFileRows(ArrayRows):
         for start in range(0, len(positions), TAKEN_ROWS):
             some = positions[start : start + TAKEN_ROWS]
             values[start : start + len(some)] = self.values[some]
-            self._release_pages(some.min(), some.max() + 1)
+            self._release_pages()
         return values, None if self.weights is None else self.weights[positions]
 
-    def _release_pages(self, start: int, stop: int) -> None:
-        """Release the pages that lie completely between the first and the last address of some rows."""
-        if self._file is None:
-            return
-        low, high = byte_bounds(self.values[start:stop])
-        first_page = -(-(low - self._address) // mmap.PAGESIZE) * mmap.PAGESIZE
-        n_bytes = (high - self._address) // mmap.PAGESIZE * mmap.PAGESIZE - first_page
-        if n_bytes > 0:
-            self._file.madvise(mmap.MADV_DONTNEED, first_page, n_bytes)
+    def _release_pages(self) -> None:
+        if self._file is not None:
+            self._file.madvise(mmap.MADV_DONTNEED)
 
 
 # --- iterables of chunks --------------------------------------------------------------
@@ -301,9 +289,9 @@ class ChunkRows(Rows):
         first_chunk = next(self._iterator, None)
         if first_chunk is None:
             raise ValueError("X has no data: it is an iterable without chunks.")
-        # Chunks that were taken from the iterator before its rows are read for good.
+        # The chunks of an iterator up to the first block of rows: `first` reads it before all rows are read.
         self._buffered = [first_chunk]
-        self._is_past_first_block = False
+        self._is_buffering = not self.rereadable
         # Known when all rows have been read once.
         self._n_rows: int | None = None
         self._first = _open_chunk(first_chunk)
@@ -315,14 +303,17 @@ class ChunkRows(Rows):
         # The elements of a list do not change; other iterables may reuse the memory of a chunk for the next.
         copies = not isinstance(self._chunks, list | tuple)
         n_rows = 0
-        for index, chunk in enumerate(self._chunks if self.rereadable else self._remaining()):
+        chunks = self._chunks if self.rereadable else chain(tuple(self._buffered), self._iterator)
+        for index, chunk in enumerate(chunks):
+            if self._is_buffering and index >= len(self._buffered):
+                self._buffered.append(chunk)
             rows = _open_chunk(chunk, n_rows)
             self._check_chunk(index, rows)
             for values, weights in rows.read(size):
                 n_rows += values.shape[0]
                 self._check_length(n_rows, is_least=True)
                 yield (_copy(values), _copy(weights)) if copies else (values, weights)
-                self._is_past_first_block = True
+                self._is_buffering = False
         self._check_length(n_rows)
         self._n_rows = n_rows
 
@@ -341,25 +332,14 @@ class ChunkRows(Rows):
         """Raise ValueError: the number of rows is not known."""
         raise ValueError("With chunks, give the weights with them: an iterable of pairs (X, sample_weight).")
 
-    def _remaining(self) -> Iterator[Any]:
-        """Yield the chunks of an iterable that can be read only once.
-
-        Chunks up to the first block of rows are buffered: `first` reads that block before all rows are read.
-        """
-        yield from tuple(self._buffered)
-        for chunk in self._iterator:
-            if not self._is_past_first_block:
-                self._buffered.append(chunk)
-            yield chunk
-
     def _check_chunk(self, index: int, rows: Rows) -> None:
         """Raise an error for a chunk whose kind or columns differ from those of the first."""
         first = self._first
         check_same_columns(rows, first.n_features, first.names, f"Chunk {index}")
         if (rows.weights is None) != (first.weights is None):
             raise ValueError("Some chunks have weights and others have none: give all of them weights.")
-        is_on_device = rows.device_template is not None
-        if is_on_device != (first.device_template is not None) or rows.is_sparse != first.is_sparse:
+        of_chunk, of_first = ((each.device_template is None, each.is_sparse) for each in (rows, first))
+        if of_chunk != of_first:
             raise TypeError(f"Chunk {index} differs in type from the first: give all chunks the same type.")
 
 
@@ -394,10 +374,16 @@ def check_same_columns(rows: Rows, n_features: int, names: tuple[str, ...] | Non
 
 
 SOURCES: dict[str, SourceKind] = {
-    "mapped file": SourceKind(_is_mapped, lambda X: MappedFileRows(require_numbers(X))),
-    "array": SourceKind(lambda X: isinstance(X, np.ndarray), _open_in_memory, fits_scikit_learn=True),
+    "mapped file": SourceKind(
+        lambda X: isinstance(_mapping_of(X), np.memmap), lambda X: MappedFileRows(require_numbers(X))
+    ),
+    "array": SourceKind(
+        lambda X: isinstance(X, np.ndarray),
+        lambda X: ArrayRows(require_numbers(as_array(X))),
+        fits_scikit_learn=True,
+    ),
     "rows": SourceKind(lambda X: isinstance(X, Rows), lambda X: X),
-    "dask": SourceKind(is_dask, _open_dask),
+    "dask": SourceKind(is_dask, lambda X: import_module("apolar.data.dask").from_dask(X)),
     "device array": SourceKind(is_device_array, lambda X: ArrayRows(require_numbers(detach(X)))),
     "data set": SourceKind(is_dataset, DatasetRows),
     "in memory": SourceKind(_is_in_memory, _open_in_memory, fits_scikit_learn=True),

@@ -1,7 +1,14 @@
 """The paper's examples, and real data."""
 
-from apolar.datasets.bundled import Dataset, load_diabetes, load_iris, load_mnist01, load_olive
-from apolar.datasets.examples import example_mixture, make_example
+from apolar.datasets.bundled import (
+    Dataset,
+    example_mixture,
+    load_diabetes,
+    load_iris,
+    load_mnist01,
+    load_olive,
+    make_example,
+)
 
 __all__ = [
     "Dataset",

@@ -3,12 +3,13 @@
 import time
 from contextlib import nullcontext
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from apolar._core.arrays import Array, binary_exponent, scaled_by_power
+from apolar._core.arrays import Array, IndexArray, binary_exponent, scaled_by_power
 from apolar._core.checks import (
     Constraint,
     Field,
@@ -20,6 +21,7 @@ from apolar._core.checks import (
 )
 from apolar._core.threads import one_blas_thread
 from apolar.decomposition.constraints import CONSTRAINTS, check_constraint, drop_zero_terms
+from apolar.decomposition.exact.digits import MovingTerms, refine_digits
 from apolar.decomposition.implicit import decompose_rows, form_rows
 from apolar.decomposition.methods import (
     METHODS,
@@ -29,7 +31,14 @@ from apolar.decomposition.methods import (
     rate,
     refine_terms,
 )
-from apolar.decomposition.ranks import HankelSVD, RankRule, exact_rank, numerical_rank, resolve_rank
+from apolar.decomposition.ranks import (
+    HankelSVD,
+    RankRule,
+    exact_rank,
+    generic_rank,
+    numerical_rank,
+    resolve_rank,
+)
 from apolar.decomposition.terms import (
     Contractible,
     Terms,
@@ -103,28 +112,83 @@ def scale_back(waring: Waring, exponent: int, form: SymmetricTensor) -> Waring:
     return replace(waring, weights=weights, singular_values=values, residual=residual)
 
 
-def decompose_balanced(problem: DecompositionProblem, rng: np.random.Generator) -> Waring | None:
-    """Return the exact decomposition of a tensor that is found with variables in other units, or None."""
-    found = balanced_problem(problem, rng)
-    if found is None:
-        return None
-    own, exponents = found
-    terms_and_source = balanced_method(own, rng)
+def decompose_balanced(
+    problem: DecompositionProblem, exponents: IndexArray, tensor: SymmetricTensor, rng: np.random.Generator
+) -> Waring | None:
+    """Return the exact decomposition of a tensor that is found with variables in other units, or None.
+
+    Parameters
+    ----------
+    problem : DecompositionProblem
+        With the variables in these units.
+    exponents : ndarray of int, shape (dim,)
+        They are those of the tensor times two to these powers.
+    tensor : SymmetricTensor
+    rng : numpy.random.Generator
+    """
+    terms_and_source = balanced_method(problem, rng)
     if terms_and_source is None:
         return None
-    tensor, (terms, source) = problem.tensor, terms_and_source
-    values = own.flattening.singular_values
-    waring = to_waring(terms, tensor.order, own.tensor.norm(), singular_values=values, rank_source=source)
+    (terms, source), values = terms_and_source, problem.flattening.singular_values
+    source = f"{source}, with variables in units of one size"
+    order, norm = tensor.order, problem.tensor.norm()
+    waring = to_waring(terms, order, norm, singular_values=values, rank_source=source)
     if waring.status is not Status.EXACT:
         return None
     vectors = scaled_by_power(terms.vectors.T, -exponents[:, None]).T
-    weights, points = canonical_terms(vectors, terms.signs, tensor.order)
-    residual = relative_residual(tensor, weights, points)
-    return replace(waring, weights=weights, points=points, residual=residual)
+    with np.errstate(over="ignore", invalid="ignore"):
+        weights, points = canonical_terms(vectors, terms.signs, order)
+        residual = relative_residual(tensor, weights, points)
+    if not np.isfinite(residual):
+        return None
+    # In these units the terms may be so large that rounding leaves more than that of the tensor.
+    status = Status.EXACT if residual <= TUNING.exact_residual else Status.DIVERGING
+    return replace(waring, weights=weights, points=points, residual=residual, status=status)
+
+
+def compare_in_units(waring: Waring, problem: DecompositionProblem, exponents: IndexArray) -> Waring:
+    """Return exact terms with the status that they have, after a few steps, in other units of variables.
+
+    Parts of a tensor that are rounding of its largest coefficient may be all that there is of a variable.
+    The other parameters are those of `decompose_balanced`.
+    """
+    if waring.status is not Status.EXACT:
+        return waring
+    vectors, signs = absorb_weights(waring.weights, waring.points, waring.order)
+    vectors = scaled_by_power(vectors.T, exponents[:, None]).T
+    terms = rate(problem.tensor, Terms(vectors, signs, gradient_size=0.0, converged=True))
+    return replace(waring, status=to_waring(terms, waring.order, problem.tensor.norm()).status)
+
+
+def compare_digits(waring: Waring) -> Waring:
+    """Return exact terms as approximate ones if their form, in exact numbers, has digits that they miss.
+
+    Terms of a form whose small parts are rounding of the others, in floating point, are refined to more
+    digits, in units in which variables are of one size: only those of the form itself come nearer to it.
+    Without python-flint this is not done.
+    """
+    form, order = waring.tensor, waring.order
+    if waring.status is not Status.EXACT or form is None:
+        return waring
+    vectors = waring.points * np.abs(waring.weights[:, None]) ** (1 / order)
+    sizes = np.abs(vectors).max(axis=0)
+    powers = -np.rint(np.log2(np.where(sizes > 0, sizes, 1.0))).astype(int)
+    shifts = (form.exponents @ powers).tolist()
+    exact = form.exact_coefficients or ()
+    target = [value * Fraction(2) ** shift for value, shift in zip(exact, shifts, strict=True)]
+    try:
+        terms = MovingTerms.of(waring.weights / np.abs(waring.weights), vectors * 2.0**powers, order)
+        refine_digits(terms, target, TUNING.first_bits)
+    except ImportError:
+        return waring
+    except (ValueError, np.linalg.LinAlgError):
+        bounds = waring.certificate.exact_rank_bound, 2 * generic_rank(form.dim, order)
+        return replace(waring, status=Status.APPROXIMATE, rank_bounds=bounds)
+    return waring
 
 
 def simple_terms(
-    form: SymmetricTensor, rank: int | RankRule | None, *, is_nonnegative: bool
+    form: SymmetricTensor, rank: int | RankRule | None, least: int | None, *, is_nonnegative: bool
 ) -> tuple[Terms, str, Array]:
     """Return the terms of a linear or quadratic form, or one in a single variable, without a search.
 
@@ -133,6 +197,8 @@ def simple_terms(
     form : SymmetricTensor
     rank : int, callable or None
         As `decompose` takes it.
+    least : int or None
+        The rank of the matrix in exact numbers, where the form has them.
     is_nonnegative : bool
         Whether to keep only what is positive, of a form of one term.
 
@@ -146,7 +212,8 @@ def simple_terms(
     """
     if form.order == 2 and form.dim > 1:
         weights, points, spectrum = _quadratic_terms(form)
-        number, source, method = numerical_rank(spectrum), "the numerical rank of its matrix", "eigenvectors"
+        number, source = numerical_rank(spectrum), "the numerical rank of its matrix"
+        number, method = max(number, least or 0), "eigenvectors"
         if rank is not None:
             asked, source = resolve_rank(rank, spectrum)
             if asked > form.dim:
@@ -360,7 +427,9 @@ def decompose(
         steps = max_iter if refine else 0
         rows = decompose_rows(tensor, rank, formed, rng, n_starts=n_starts, max_iter=steps, tol=tol)
         return replace(rows, tensor=None)  # not the small one of the projection
-    given = as_tensor(tensor).real_if_close(1e-15)
+    given = as_tensor(tensor)
+    if np.iscomplexobj(given.coefficients):
+        given = given.real_if_close(1e-15)
     if constraint is not None and given.is_complex:
         raise ValueError(f"The constraint {constraint!r} is about real tensors, and this one is complex.")
     if field == "real" and given.is_complex:
@@ -373,26 +442,25 @@ def decompose(
     if not np.isfinite(given.norm()):
         raise ValueError("The norm of the tensor overflows: divide it by its largest coefficient first.")
     form, exponent = scale_to_unit(given)
-    is_nonnegative = constraint == "nonnegative"
+    least, hides_digits = exact_rank(given)
+    is_nonnegative, balanced = constraint == "nonnegative", None
     # Eigenvectors are orthonormal, and have signs as they come.
     if form.order == 1 or form.dim == 1 or (form.order == 2 and not is_nonnegative):
-        terms, source, spectrum = simple_terms(form, rank, is_nonnegative=is_nonnegative)
+        terms, source, spectrum = simple_terms(form, rank, least, is_nonnegative=is_nonnegative)
     else:
         problem = DecompositionProblem(
-            form, HankelSVD(form, row_degree), rank, field, refine, max_iter, n_starts, tol, deadline,
-            exact_rank(given),
-        )  # fmt: skip
+            form, HankelSVD(form, row_degree), rank, field, refine, max_iter, n_starts, tol, deadline, least
+        )
         search = METHODS[method] if constraint is None else CONSTRAINTS[constraint]
-        # Threads in products of small matrices take up to seven times as long.
-        is_small = len(form.coefficients) <= TUNING.one_thread_coefficients
+        # Threads in products of small matrices take up to seven times as long; the smallest use none.
+        is_small = TUNING.few_coefficients < len(form.coefficients) <= TUNING.one_thread_coefficients
         with one_blas_thread() if is_small else nullcontext():
-            balanced = (
-                decompose_balanced(problem, rng)
-                if method == "auto" and refine and constraint is None
-                else None
-            )
-            if balanced is not None:
-                return scale_back(replace(balanced, tensor=given), exponent, form)
+            wants_best = method == "auto" and refine and constraint is None
+            balanced = balanced_problem(problem, rng) if wants_best else None
+            waring = decompose_balanced(*balanced, form, rng) if balanced is not None else None
+            if waring is not None:
+                waring = scale_back(replace(waring, tensor=given), exponent, form)
+                return compare_digits(waring) if hides_digits else waring
             terms, source = search(problem, rng)
         spectrum = problem.flattening.singular_values
     if constraint is not None:
@@ -401,7 +469,10 @@ def decompose(
         terms, form.order, form.norm(), singular_values=spectrum, rank_source=source, constraint=constraint,
         tensor=given,
     )  # fmt: skip
-    return scale_back(waring, exponent, form) if exponent else waring
+    if balanced is not None:
+        waring = compare_in_units(waring, *balanced)
+    waring = scale_back(waring, exponent, form) if exponent else waring
+    return compare_digits(waring) if hides_digits else waring
 
 
 def _check_row_degree(row_degree: int, method: str, order: int) -> int:

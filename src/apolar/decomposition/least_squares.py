@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf, isfinite, sqrt
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -34,7 +35,7 @@ class Objective:
     signs : ndarray, shape (rank,)
         +1 or -1.
     scale : float
-        The T above is the tensor divided by this.
+        The T above is the tensor divided by this, and its vectors those of the tensor by the d-th root.
     penalty : float, default=0
         The sum of sizes is, at its least, the nuclear norm of the tensor: where there are more terms than
         variables, a start without a penalty nearly always ends in large terms that cancel each other.
@@ -48,14 +49,9 @@ class Objective:
     penalty: float = 0.0
     is_nonnegative: bool = False
 
-    @property
-    def unit(self) -> float:
-        """Vectors of the tensor are those of the quotient times this."""
-        return float(self.scale ** (1 / self.tensor.order))
-
 
 class TermsModel:
-    """The objective and its quadratic model at some vectors: a `Model` of damped least squares.
+    """The objective and its quadratic model at some vectors: a model for damped least squares.
 
     The matrix of Gauss and Newton has a closed form in the inner products of the vectors. It is factorised
     where it is small, and else applied in conjugate gradients. Steps that are hardly damped are solved by the
@@ -71,6 +67,8 @@ class TermsModel:
                 self.rest = sum_of_powers(signs, vectors, order) - tensor.coefficients / objective.scale
                 self.residual = np.sqrt(tensor.multinomials) * self.rest
                 self.cost = 0.5 * float(np.vdot(self.residual, self.residual).real)
+            # What is left, relative to the scale; infinite where a sum overflows.
+            self.relative_residual = sqrt(2 * self.cost) if isfinite(self.cost) else inf
             self.rounding = 1e-15 * self.cost + 1e-31
         else:
             self.contracted = tensor.contract_all(self.gram.conjugate, 1) / objective.scale
@@ -83,12 +81,6 @@ class TermsModel:
             self.cost += objective.penalty * float(np.sum(squares ** (order / 2)))
             self.pulls = objective.penalty * order * squares ** (order / 2 - 1)
             self.outer = (order - 2) * vectors[:, :, None] * vectors[:, None, :] / squares[:, None, None]
-
-    @property
-    def relative_residual(self) -> float:
-        """What is left of a formed tensor, relative to its norm; infinite where a sum overflows."""
-        residual = float(np.linalg.norm(self.residual))
-        return residual if np.isfinite(residual) else float("inf")
 
     @cached_property
     def gram(self) -> TangentGram:
@@ -111,7 +103,9 @@ class TermsModel:
     @cached_property
     def scales(self) -> Array:
         """The diagonal of the Gauss-Newton matrix; terms that are all but zero stay free to move."""
-        return np.maximum(self.gram.scales, 1e-12 * self.gram.scales.max(initial=1e-300))
+        order, squares = self.objective.tensor.order, np.sum(np.abs(self.vectors) ** 2, axis=1)
+        scales = order * squares ** (order - 1)
+        return np.maximum(scales, 1e-12 * scales.max(initial=1e-300))
 
     @cached_property
     def free(self) -> Array:
@@ -143,7 +137,8 @@ class TermsModel:
 
     def step(self, damping: float) -> Array:
         """Return the damped step in the free coordinates."""
-        where = np.flatnonzero(self.free)
+        is_bounded = self.objective.is_nonnegative
+        where = np.flatnonzero(self.free) if is_bounded else np.arange(self.vectors.size)
         roots = np.repeat(np.sqrt(self.scales), self.vectors.shape[1])[where]
         step = np.zeros_like(self.vectors)
         is_formed = isinstance(self.objective.tensor, SymmetricTensor) and not self.objective.penalty
@@ -151,18 +146,20 @@ class TermsModel:
         is_damped = damping >= np.sqrt(np.finfo(float).eps)
         if is_formed and not is_damped and len(self.residual) * len(where) ** 2 <= TUNING.dense_work:
             jacobian = power_jacobian(self.vectors, self.objective.signs, self.objective.tensor.order)
-            columns = jacobian.reshape(len(self.residual), -1)[:, where] / roots
+            columns = jacobian.reshape(len(self.residual), -1)
+            columns = (columns[:, where] if is_bounded else columns) / roots
             ridge = np.sqrt(damping) * np.eye(len(where))
             target = np.concatenate([-self.residual, np.zeros(len(where))])
             step.flat[where] = np.linalg.lstsq(np.vstack([columns, ridge]), target, rcond=1e-15)[0] / roots
         elif self.vectors.size <= TUNING.max_unknowns:
-            scaled = self.matrix[np.ix_(where, where)] / (roots[:, None] * roots)
+            matrix = self.matrix[np.ix_(where, where)] if is_bounded else self.matrix
+            scaled = matrix / (roots[:, None] * roots)
             solution = damped_solution(scaled, -self.gradient.ravel()[where] / roots, damping)
             step.flat[where] = solution / roots
         else:
             accuracy = float(np.clip(np.sqrt(self.gradient_size), 1e-8, 0.1))
             step = self.gram.solve(-(self.free * self.gradient), damping, accuracy, 60, self.free)
-        return np.maximum(self.vectors + step, 0) - self.vectors if self.objective.is_nonnegative else step
+        return np.maximum(self.vectors + step, 0) - self.vectors if is_bounded else step
 
     def decrease(self, step: Array, damping: float) -> float:
         """Return by how much the quadratic model says that a step lowers the cost."""
@@ -225,12 +222,13 @@ def gauss_newton(
     def is_slow(gain: float, cost: float) -> bool:
         return gain < TUNING.promising * cost and 2 * cost > give_up_above**2
 
-    start = TermsModel(objective, terms.vectors.astype(dtype) / objective.unit)
+    unit = objective.scale ** (1 / tensor.order)
+    start = TermsModel(objective, terms.vectors.astype(dtype) / unit)
     model, costs = descend(start, max_iter=max_iter, tol=tol, is_slow=is_slow, patience=5)
     history = np.sqrt(np.maximum(2 * np.array([*costs, model.cost]), 0.0)).tolist()
     return replace(
         terms,
-        vectors=model.vectors * objective.unit,
+        vectors=model.vectors * unit,
         residual=history.pop(),
         gradient_size=model.gradient_size,
         converged=has_converged(model.gradient_size, tol),
@@ -263,32 +261,23 @@ def penalised_descent(tensor: SymmetricTensor, terms: Terms) -> Terms:
     def is_slow(gain: float, cost: float) -> bool:
         return gain < TUNING.promising * cost or cost < TUNING.rounding
 
-    moved = terms.vectors / objective.unit
+    unit = objective.scale ** (1 / tensor.order)
+    moved = terms.vectors / unit
     for penalty in (*np.geomspace(1e-2, 1e-4, 5), 0.0):
         model = TermsModel(replace(objective, penalty=float(penalty)), moved)
         max_iter, damping = (8, 1e-2) if penalty else (TUNING.short_run, 1e-4)
         moved = descend(model, max_iter=max_iter, damping=damping, is_slow=is_slow)[0].vectors
-    return replace(terms, vectors=moved * objective.unit)
+    return replace(terms, vectors=moved * unit)
 
 
-def to_last_digits(model: TermsModel, terms: Terms) -> Terms:
-    """Return nearly exact terms after a few full steps of Gauss and Newton, the best of them.
+def to_last_digits(model: TermsModel) -> TermsModel:
+    """Return the model at nearly exact terms after a few full steps of Gauss and Newton, the best of them.
 
     A residual that is rounding of the tensor still moves ill-conditioned terms by more than they have to.
-
-    Parameters
-    ----------
-    model : TermsModel
-        At the terms.
-    terms : Terms
-
-    Returns
-    -------
-    terms : Terms
     """
     # A few products are enough for most terms, where a factorisation is long. Then full steps, and those that
     # do not move terms along a continuous family.
-    n_unknowns, objective, steps = terms.vectors.size, model.objective, TUNING.last_steps
+    n_unknowns, objective, steps = model.vectors.size, model.objective, TUNING.last_steps
     rounds: list[tuple[float | None, int]] = [(None, 1)] if n_unknowns > TUNING.newton_unknowns else []
     rounds += [(0.0, steps), (TUNING.rounding, steps)] if n_unknowns <= TUNING.max_unknowns else []
     best = model
@@ -301,9 +290,9 @@ def to_last_digits(model: TermsModel, terms: Terms) -> Terms:
                 step = model.gram.solve(-model.gradient, 0.0, rtol=TUNING.far, max_iter=20)
             else:
                 step = model.step(damping)
-            model = model.moved(step)
+            model = TermsModel(objective, model.vectors + step)
             best = model if model.relative_residual < best.relative_residual else best
-    return replace(terms, vectors=best.vectors * objective.unit, residual=best.relative_residual)
+    return best
 
 
 def polish(tensor: SymmetricTensor, terms: Terms) -> Terms:
@@ -326,16 +315,18 @@ def polish(tensor: SymmetricTensor, terms: Terms) -> Terms:
     """
     order, norm = tensor.order, tensor.norm()
     objective, largest = Objective(tensor, terms.signs, norm), 2.0 * terms.sizes(order).sum()
-    model = TermsModel(objective, terms.vectors / objective.unit)
+    unit = norm ** (1 / order)
+    model = TermsModel(objective, terms.vectors / unit)
     model, _ = descend(model, max_iter=TUNING.short_run, tol=np.finfo(float).eps)
     before = np.nan
     for _ in range(TUNING.short_run):
-        vectors = model.vectors * objective.unit
+        vectors = model.vectors * unit
         residual = relative_residual(tensor, terms.signs, vectors)
         moved = replace(terms, vectors=vectors, residual=residual)
         if residual < terms.residual and moved.sizes(order).sum() <= largest:
             terms = moved
             if is_rounding(terms, order, norm):
+                terms = replace(terms, gradient_size=0.0, converged=True)
                 break
         if not residual < 1 or abs(residual - before) <= TUNING.promising * before:  # lost, or at a minimum
             break

@@ -8,6 +8,8 @@ import numpy as np
 
 from apolar._core.arrays import Array, IndexArray, scaled_by_power, unit_rows
 from apolar.decomposition import ranks
+from apolar.decomposition.exact.arithmetic import to_fmpq
+from apolar.decomposition.exact.hankel_kernel import prove_by_kernel
 from apolar.decomposition.generalized import direct_summands, local_forms, points_of_monomial, rank_beyond
 from apolar.decomposition.least_squares import (
     Objective,
@@ -19,9 +21,10 @@ from apolar.decomposition.least_squares import (
 )
 from apolar.decomposition.pencil import (
     fit_terms,
+    joint_eigenvalues,
     kernel_zeros,
     merge_points,
-    pencil_points,
+    pencil_slices,
     real_starts,
     rotate_to_real,
     sylvester_points,
@@ -40,6 +43,7 @@ from apolar.decomposition.terms import (
     Contractible,
     Terms,
     condition_estimate,
+    is_determined,
     is_diverging,
     is_rounding,
 )
@@ -120,18 +124,19 @@ def rate(tensor: SymmetricTensor, terms: Terms, *, may_move: bool = True) -> Ter
     Those that are nearly exact are polished, unless they have to stay as they are.
     """
     order, norm = tensor.order, tensor.norm()
-    objective = Objective(tensor, terms.signs, norm)
-    model = TermsModel(objective, terms.vectors / objective.unit)
-    terms = replace(terms, residual=model.relative_residual)
-    if may_move and terms.residual < TUNING.nearly_exact:
-        terms = to_last_digits(model, terms)
-        terms = terms if is_rounding(terms, order, norm) else polish(tensor, terms)
+    objective, unit = Objective(tensor, terms.signs, norm), norm ** (1 / order)
+    model = TermsModel(objective, terms.vectors / unit)
+    if may_move and model.relative_residual < TUNING.nearly_exact:
+        model = to_last_digits(model)
+        vectors, residual = model.vectors * unit, model.relative_residual
+        terms = replace(terms, vectors=vectors, residual=residual)
+        if is_rounding(terms, order, norm):
+            terms = replace(terms, gradient_size=0.0, converged=True)
+        else:
+            terms = polish(tensor, terms)
+    else:
+        terms = replace(terms, residual=model.relative_residual)
     return replace(terms, is_diverging=is_diverging(terms, order, norm))
-
-
-def rate_points(problem: DecompositionProblem, method: str, points: Array) -> Terms:
-    """Return the terms of points with the weights that fit best, rated."""
-    return rate(problem.tensor, fit_terms(problem.tensor, points, method), may_move=problem.refine)
 
 
 def converge(problem: DecompositionProblem, terms: Terms) -> Terms:
@@ -139,8 +144,6 @@ def converge(problem: DecompositionProblem, terms: Terms) -> Terms:
     tensor, left = problem.tensor, problem.max_iter - terms.n_iter
     if terms.gradient_size <= problem.tol or left <= 0:
         return terms
-    if is_rounding(terms, tensor.order, tensor.norm()):
-        return replace(terms, gradient_size=0.0, converged=True)
     finished = rate(tensor, refine_terms(tensor, terms, method="auto", max_iter=left, tol=problem.tol))
     is_worse = finished.residual > terms.residual * (1 + 1e-9) + TUNING.rounding
     return replace(terms, gradient_size=finished.gradient_size) if is_worse else finished
@@ -153,8 +156,8 @@ def refine_in_field(problem: DecompositionProblem, terms: Terms) -> Terms:
     finished = converge(problem, terms)
     if finished.is_exact or problem.wants_complex or not terms.is_complex:
         return finished
-    points = real_starts(unit_rows(terms.vectors))
-    return far_better(finished, converge(problem, rate_points(problem, terms.method, points)))
+    near = fit_terms(problem.tensor, real_starts(unit_rows(terms.vectors)), terms.method)
+    return far_better(finished, converge(problem, rate(problem.tensor, near)))
 
 
 def is_better(terms: Terms, best: Terms) -> bool:
@@ -199,14 +202,14 @@ def _spm_limit(problem: DecompositionProblem) -> int:
 def pencil_or_none(problem: DecompositionProblem, rank: int, rng: np.random.Generator) -> Array | None:
     """Return the points of algorithm 2, or None where it does not apply or breaks down."""
     tensor, flattening = problem.tensor, problem.flattening
-    limit = ranks.pencil_limit(tensor.dim, tensor.order, flattening.row_degree)
-    if rank > min(limit, flattening.left.shape[1]):
+    if rank > flattening.left.shape[1]:
         return None
     try:
-        points = pencil_points(flattening.left[:, :rank], tensor.dim, flattening.row_degree, rng)
+        image = flattening.left[:, :rank]
+        points = joint_eigenvalues(pencil_slices(image, tensor.dim, flattening.row_degree), rng)
     except np.linalg.LinAlgError:
         return None
-    return points if tensor.is_complex else real_if_all_are(points)
+    return real_if_all_are(points) if np.iscomplexobj(points) and not tensor.is_complex else points
 
 
 def real_if_all_are(points: Array) -> Array:
@@ -218,13 +221,32 @@ def real_if_all_are(points: Array) -> Array:
 
 def exact_or_none(problem: DecompositionProblem, method: str, points: Array | None) -> Terms | None:
     """Return the terms of points if they are the tensor's own, after a refinement, and in the field."""
-    if points is None or (problem.field == "real" and np.iscomplexobj(points)):
+    # Digits that rounding takes may prove that the rank is larger.
+    if points is None or len(points) < (problem.exact_rank or 0):
         return None
-    terms = rate_points(problem, method, points)
+    if problem.field == "real" and np.iscomplexobj(points):
+        return None
+    terms = rate(problem.tensor, fit_terms(problem.tensor, points, method), may_move=problem.refine)
     if terms.residual > TUNING.promising or terms.is_diverging:
         return None
-    finished = converge(problem, terms)
-    return finished if finished.is_exact else None
+    finished = terms if terms.converged else converge(problem, terms)
+    return finished if is_settled(problem, finished) else None
+
+
+def is_settled(problem: DecompositionProblem, terms: Terms) -> bool:
+    """Return whether terms are exact, so that a search ends with them.
+
+    Those that rounding may move far are compared with the coefficients in exact numbers, if these are known.
+    """
+    tensor = problem.tensor
+    exact = None if problem.exact_rank is None else tensor.exact_coefficients
+    if not terms.is_exact or exact is None or is_determined(terms, tensor.order, tensor.norm()):
+        return terms.is_exact
+    try:
+        proof = prove_by_kernel([to_fmpq(value) for value in exact], tensor.dim, tensor.order)
+    except ImportError:
+        return True
+    return proof.rank_bound <= terms.rank
 
 
 def structured_terms(
@@ -409,7 +431,8 @@ def best_terms(problem: DecompositionProblem, rank: int, rng: np.random.Generato
     if least < 0.1 * best.residual and rank <= _spm_limit(problem):
         rivals.append(("spm", power_method(problem.flattening, rank, True, rng)))
     for method, zeros in rivals:
-        best = far_better(converge(problem, rate_points(problem, method, zeros)), best)
+        found = rate(problem.tensor, fit_terms(problem.tensor, zeros, method))
+        best = far_better(converge(problem, found), best)
     return best
 
 
@@ -533,7 +556,8 @@ def pencil_method(problem: DecompositionProblem, rng: np.random.Generator) -> tu
             f"Algorithm 2 breaks down at rank {rank}: the pencil is singular, so the rank is not the "
             "tensor's own or its points are in special position. Use method='auto'."
         )
-    terms = rate_points(problem, "pencil", real_starts(points) if problem.field == "real" else points)
+    points = real_starts(points) if problem.field == "real" else points
+    terms = rate(tensor, fit_terms(tensor, points, "pencil"), may_move=problem.refine)
     return refine_in_field(problem, terms), source
 
 
@@ -549,7 +573,9 @@ def spm_method(problem: DecompositionProblem, rng: np.random.Generator) -> tuple
 
     def search(is_complex: bool) -> Terms:
         points = power_method(flattening, rank, is_complex, rng)
-        return refine_in_field(problem, rate_points(problem, "spm", points))
+        return refine_in_field(
+            problem, rate(tensor, fit_terms(tensor, points, "spm"), may_move=problem.refine)
+        )
 
     terms = search(problem.wants_complex)
     if problem.refine and problem.field == "auto" and not (terms.is_exact or terms.is_complex):
@@ -569,12 +595,11 @@ def _limited_rank(problem: DecompositionProblem, limit: int, method: str) -> tup
     return rank, source
 
 
-def auto_method(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[Terms, str]:
-    """Return the best terms, and where their number comes from."""
+def _terms_at_rank(
+    problem: DecompositionProblem, rank: int, source: str, rng: np.random.Generator
+) -> tuple[Terms, str]:
+    """Return the best terms at a rank, and where their number comes from."""
     tensor = problem.tensor
-    rank, source = ranks.resolve_rank(problem.rank, problem.flattening.singular_values)
-    if problem.refine and problem.rank is None:
-        return _search_rank(problem, rank, source, rng)
     largest = 2 * ranks.generic_rank(tensor.dim, tensor.order)
     if rank > largest:
         raise ValueError(
@@ -594,94 +619,15 @@ def auto_method(problem: DecompositionProblem, rng: np.random.Generator) -> tupl
     return min(found, key=lambda terms: terms.residual), source
 
 
-METHODS: dict[str, Callable[[DecompositionProblem, np.random.Generator], tuple[Terms, str]]] = {
-    "auto": auto_method,
-    "pencil": pencil_method,
-    "spm": spm_method,
-}
-"""Each returns terms, refined if the problem says so, and where their number comes from."""
-
-
-# --- variables in units of their own ---------------------------------------------------------------
-
-
-def balanced_problem(
-    problem: DecompositionProblem, rng: np.random.Generator
-) -> tuple[DecompositionProblem, IndexArray] | None:
-    """Return a problem with variables in other units, or None where their own ones will do.
-
-    Where the units of variables differ much, small coefficients look like rounding of others. In units in
-    which coefficients are of one size they do not. Exact terms are the same in all units, and best
-    approximations are not.
-
-    Parameters
-    ----------
-    problem : DecompositionProblem
-    rng : numpy.random.Generator
-        Which draws coefficients, where there are many.
-
-    Returns
-    -------
-    balanced : DecompositionProblem
-    exponents : ndarray of int, shape (dim,)
-        The variables are those of the tensor times two to these powers.
-    """
-    tensor = problem.tensor
-    seen = np.flatnonzero(tensor.coefficients)
-    if len(seen) > (n_enough := TUNING.enough_coefficients * tensor.dim):
-        seen = seen[rng.integers(len(seen), size=n_enough)]
-    # The logarithms of the sizes are nearly linear in the exponents of the monomials.
-    logs = np.log2(np.abs(tensor.coefficients[seen]))
-    powers = tensor.exponents[seen].astype(float)
-    # A little damping chooses one of many solutions.
-    damped = powers.T @ powers + TUNING.nearly_exact * np.eye(tensor.dim)
-    exponents = -np.rint(np.linalg.solve(damped, powers.T @ (logs - logs.mean()))).astype(np.intp)
-    if np.ptp(exponents) < TUNING.unit_bits:
-        return None
-    powers = tensor.exponents @ exponents
-    coefficients = scaled_by_power(tensor.coefficients[:, None], powers[:, None])[:, 0]
-    if not np.all(np.isfinite(coefficients)):
-        return None
-    scaled = SymmetricTensor(tensor.order, tensor.dim, coefficients)
-    flattening = ranks.HankelSVD(scaled, problem.flattening.row_degree)
-    return replace(problem, tensor=scaled, flattening=flattening), exponents
-
-
-def balanced_method(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[Terms, str] | None:
-    """Return exact terms of a problem with variables in other units, and where their number comes from.
-
-    Small coefficients in floating point may be rounding indeed: only terms with fewer unknowns than there are
-    coefficients count, and only structured methods look for them.
-    """
-    values = problem.flattening.singular_values
-    rank, source = ranks.resolve_rank(problem.rank, values)
-    source = f"{source}, with variables in units of one size"
-    if problem.exact_rank is not None and problem.rank is None:
-        return _search_rank(problem, rank, source, rng)
-    if rank != ranks.numerical_rank(values) or rank * problem.tensor.dim >= len(problem.tensor.coefficients):
-        return None
-    terms = structured_terms(problem, pencil_or_none(problem, rank, rng), rng)
-    return None if terms is None else (terms, source)
-
-
 # --- a rank that is not given ---------------------------------------------------------------------
 
 
-def _search_rank(
-    problem: DecompositionProblem, rank: int, source: str, rng: np.random.Generator
-) -> tuple[Terms, str]:
-    """Return the best terms at a rank that the tensor tells, and how it told it.
-
-    Parameters
-    ----------
-    problem : DecompositionProblem
-    rank : int
-        That of the Hankel matrix.
-    source : str
-        Of that rank.
-    rng : numpy.random.Generator
-    """
+def auto_method(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[Terms, str]:
+    """Return the best terms, at a rank that the tensor tells if none is given, and how it told it."""
     tensor, values = problem.tensor, problem.flattening.singular_values
+    rank, source = ranks.resolve_rank(problem.rank, values)
+    if problem.rank is not None or not problem.refine:
+        return _terms_at_rank(problem, rank, source, rng)
     if problem.exact_rank is not None and problem.exact_rank > rank:
         rank, source = problem.exact_rank, f"{source}, in exact numbers"
     is_large = len(tensor.coefficients) > TUNING.many_coefficients
@@ -724,7 +670,7 @@ def _search_rank(
         # Random starts at a rank as high as that would take minutes, and say little.
         rank, problem = min(rank, structured_limit(tensor)), replace(problem, n_starts=1)
     first = _few_starts(problem, rank, rng)
-    return (first, source) if first.is_exact else _raise_rank(problem, rank, first, source, rng)
+    return (first, source) if is_settled(problem, first) else _raise_rank(problem, rank, first, source, rng)
 
 
 def summand_terms(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[Terms, str] | None:
@@ -742,14 +688,14 @@ def summand_terms(problem: DecompositionProblem, rng: np.random.Generator) -> tu
         flattening = ranks.HankelSVD(summand, problem.flattening.row_degree)
         is_noisy = problem.exact_rank is None
         own = replace(problem, tensor=summand, flattening=flattening, exact_rank=None if is_noisy else 0)
-        terms, source = _search_rank(
-            own, flattening.left.shape[1], "the numerical rank of the Hankel matrix", rng
-        )
+        terms, source = auto_method(own, rng)
         found.append(replace(terms, vectors=terms.vectors @ variables))
-        if len(summands) == 1:
-            return rate(tensor, found[0], may_move=False), source
-        if not terms.is_exact:
+        if not terms.is_exact and len(summands) > 1:
             return None
+    if sum(terms.rank for terms in found) < (problem.exact_rank or 0):
+        return None
+    if len(found) == 1:
+        return rate(tensor, found[0], may_move=False), source
     vectors, signs = (
         np.concatenate([getattr(terms, part) for terms in found]) for part in ("vectors", "signs")
     )
@@ -759,7 +705,8 @@ def summand_terms(problem: DecompositionProblem, rng: np.random.Generator) -> tu
     lower = max(sum(lowest) if is_additive else max(lowest), rank_bound(tensor), problem.exact_rank or 0)
     is_known = is_additive and lower == joined.rank
     joined = replace(joined, rank_bounds=None if is_known else (lower, joined.rank))
-    return (joined, "the ranks of summands that share no variable") if joined.is_exact else None
+    is_sum = joined.is_exact and joined.rank >= lower
+    return (joined, "the ranks of summands that share no variable") if is_sum else None
 
 
 def _few_starts(problem: DecompositionProblem, rank: int, rng: np.random.Generator) -> Terms:
@@ -840,7 +787,7 @@ def _raise_rank(
         is_real = size > TUNING.few_coefficients and number * tensor.dim < size and not problem.wants_complex
         share = replace(problem, n_starts=n_starts, field="real" if is_real else problem.field)
         exact = best_terms(share, number, rng)
-        if exact.is_exact:
+        if is_settled(problem, exact):
             is_next = tensor.dim == 2 and number == _next_rank(problem, lower)
             words = f"raised until exact, from the Hankel matrix's {rank}"
             if first is not None and is_near:
@@ -867,3 +814,75 @@ def _next_rank(problem: DecompositionProblem, rank: int) -> int:
     if problem.tensor.dim == 2 and problem.field != "real":
         return max(rank + 1, problem.tensor.order + 2 - rank)
     return rank + 1
+
+
+METHODS: dict[str, Callable[[DecompositionProblem, np.random.Generator], tuple[Terms, str]]] = {
+    "auto": auto_method,
+    "pencil": pencil_method,
+    "spm": spm_method,
+}
+"""Each returns terms, refined if the problem says so, and where their number comes from."""
+
+
+# --- variables in units of their own ---------------------------------------------------------------
+
+
+def balanced_problem(
+    problem: DecompositionProblem, rng: np.random.Generator
+) -> tuple[DecompositionProblem, IndexArray] | None:
+    """Return a problem with variables in other units, or None where their own ones will do.
+
+    Where the units of variables differ much, small coefficients look like rounding of others. In units in
+    which coefficients are of one size they do not. Exact terms are the same in all units, and best
+    approximations are not.
+
+    Parameters
+    ----------
+    problem : DecompositionProblem
+    rng : numpy.random.Generator
+        Which draws coefficients, where there are many.
+
+    Returns
+    -------
+    balanced : DecompositionProblem
+    exponents : ndarray of int, shape (dim,)
+        The variables are those of the tensor times two to these powers.
+    """
+    tensor = problem.tensor
+    seen = np.flatnonzero(tensor.coefficients)
+    if len(seen) > (n_enough := TUNING.enough_coefficients * tensor.dim):
+        seen = seen[rng.integers(len(seen), size=n_enough)]
+    # The logarithms of the sizes are nearly linear in the exponents of the monomials.
+    logs = np.log2(np.abs(tensor.coefficients[seen]))
+    powers = tensor.exponents[seen].astype(float)
+    # A little damping chooses one of many solutions.
+    damped = powers.T @ powers + TUNING.nearly_exact * np.eye(tensor.dim)
+    exponents = -np.rint(np.linalg.solve(damped, powers.T @ (logs - logs.mean()))).astype(np.intp)
+    if np.ptp(exponents) < TUNING.unit_bits:
+        return None
+    # That size is about one.
+    exponents -= round(logs.mean() / tensor.order)
+    powers = tensor.exponents @ exponents
+    coefficients = scaled_by_power(tensor.coefficients[:, None], powers[:, None])[:, 0]
+    if not np.all(np.isfinite(coefficients)):
+        return None
+    scaled = SymmetricTensor(tensor.order, tensor.dim, coefficients)
+    flattening = ranks.HankelSVD(scaled, problem.flattening.row_degree)
+    return replace(problem, tensor=scaled, flattening=flattening), exponents
+
+
+def balanced_method(problem: DecompositionProblem, rng: np.random.Generator) -> tuple[Terms, str] | None:
+    """Return exact terms of a problem with variables in other units, and where their number comes from.
+
+    Small coefficients in floating point may be rounding indeed: only terms with fewer unknowns than there are
+    coefficients count, which structured methods look for, and those of summands in independent variables.
+    """
+    values = problem.flattening.singular_values
+    rank, source = ranks.resolve_rank(problem.rank, values)
+    if problem.exact_rank is not None and problem.rank is None:
+        return auto_method(problem, rng)
+    if rank == ranks.numerical_rank(values) and rank * problem.tensor.dim < len(problem.tensor.coefficients):
+        terms = structured_terms(problem, pencil_or_none(problem, rank, rng), rng)
+        if terms is not None:
+            return terms, source
+    return summand_terms(problem, rng) if problem.rank is None else None

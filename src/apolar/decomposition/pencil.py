@@ -10,10 +10,12 @@ from apolar.tensor import SymmetricTensor, hankel, n_monomials
 from apolar.tensor.monomials import monomial_values, multinomials, product_positions
 
 
-def pencil_points(image: Array, dim: int, row_degree: int, rng: np.random.Generator) -> Array:
-    """Return the points of a decomposition from the image of its Hankel matrix.
+def pencil_slices(image: Array, dim: int, row_degree: int) -> Array:
+    """Return the parts of an image that belong to each variable, as square matrices, shape (dim, rank, rank).
 
-    Algorithm 2 of [khouja2022moments] in floating point.
+    For the image of a Hankel matrix their joint eigenvalues are the points of a decomposition: algorithm 2 of
+    [khouja2022moments] in floating point. They are not square, and the pencil singular, if the rank is too
+    high.
 
     Parameters
     ----------
@@ -21,29 +23,6 @@ def pencil_points(image: Array, dim: int, row_degree: int, rng: np.random.Genera
         An orthonormal basis, in weighted coordinates.
     dim, row_degree : int
         The row degree k must be larger than the interpolation degree of the points.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    points : ndarray, shape (rank, dim)
-        Of unit norm; complex if the eigenvectors are.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If the pencil is singular: the rank is not the tensor's own, or the
-        points do not impose independent conditions in degree k - 1.
-    """
-    points = joint_eigenvalues(pencil_slices(image, dim, row_degree), rng)
-    if not np.all(np.isfinite(points)):
-        raise np.linalg.LinAlgError("The pencil is singular.")
-    return unit_rows(points)
-
-
-def pencil_slices(image: Array, dim: int, row_degree: int) -> Array:
-    """Return the parts of an image that belong to each variable, as square matrices, shape (dim, rank, rank).
-
-    The parameters are those of `pencil_points`.
     """
     rank = image.shape[1]
     unweighted = image / np.sqrt(multinomials(dim, row_degree))[:, None]
@@ -77,7 +56,7 @@ def kernel_zeros(
         Of unit norm.
     """
     longer, degree = image_of_zeros(image, dim, degree, rank, tol)
-    return pencil_points(longer, dim, degree, rng)
+    return joint_eigenvalues(pencil_slices(longer, dim, degree), rng)
 
 
 def image_of_zeros(
@@ -227,13 +206,14 @@ def joint_eigenvalues(matrices: Array, rng: np.random.Generator, *, max_sweeps: 
     Returns
     -------
     eigenvalues : ndarray, shape (rank, n_matrices)
-        Row j holds those of all matrices for the j-th eigenvector, relative to a
-        random combination of them. Complex if the eigenvectors are.
+        Row j holds those of all matrices for the j-th eigenvector, of unit norm. Complex if the eigenvectors
+        are.
 
     Raises
     ------
     numpy.linalg.LinAlgError
-        If no combination of the matrices is invertible, or the eigenvectors are not a basis.
+        If no combination of the matrices is invertible, or the eigenvectors are not a basis: the rank is not
+        the tensor's own, or the points do not impose independent conditions in degree k - 1.
     """
     first, second, third = np.tensordot(rng.standard_normal((3, len(matrices))), matrices, 1)
     vectors = np.linalg.eig(np.linalg.solve(first, second))[1]
@@ -248,7 +228,7 @@ def joint_eigenvalues(matrices: Array, rng: np.random.Generator, *, max_sweeps: 
     np.fill_diagonal(gaps, np.inf)
     gaps[gaps == 0] = np.finfo(float).tiny
     if np.abs(np.sum(check * check.T / gaps, axis=1)).max() <= TUNING.rounding * np.abs(diagonal).max():
-        return np.asarray(np.einsum("ij,kji->ik", inverse, images))
+        return unit_rows(np.einsum("ij,kji->ik", inverse, images))
     stack = inverse @ np.concatenate([basis[None], images])
     off_diagonal = 1 - np.eye(matrices.shape[1])
     error = np.linalg.norm(off_diagonal * stack)
@@ -264,7 +244,10 @@ def joint_eigenvalues(matrices: Array, rng: np.random.Generator, *, max_sweeps: 
             break
         stack, error = trial, trial_error
     diagonals = np.einsum("kii->ik", stack)
-    return diagonals[:, 1:] / diagonals[:, :1]
+    points = unit_rows(diagonals[:, 1:] / diagonals[:, :1])
+    if not np.all(np.isfinite(points)):
+        raise np.linalg.LinAlgError("The pencil is singular.")
+    return points
 
 
 def _newton_sweep(stack: Array) -> tuple[Array, Array]:

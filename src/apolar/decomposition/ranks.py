@@ -3,7 +3,8 @@
 import itertools
 import numbers
 from collections.abc import Callable
-from math import comb, lcm, prod
+from math import comb, gcd, lcm, prod
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -152,7 +153,7 @@ def noise_edge_rank(singular_values: Array) -> tuple[int, float] | None:
     return rank, 0.5 * edge * float(np.sqrt(len(values)))
 
 
-def exact_rank(tensor: SymmetricTensor) -> int | None:
+def exact_rank(tensor: SymmetricTensor) -> tuple[int | None, bool]:
     """Return the rank of the squarest Hankel matrix of a tensor with exact coefficients, modulo a prime.
 
     It is a lower bound of the rank of the tensor, where rounding hides small or nearly equal terms too.
@@ -165,23 +166,26 @@ def exact_rank(tensor: SymmetricTensor) -> int | None:
     -------
     rank : int or None
         None without exact coefficients; 0 where the matrix is too large.
+    hides_digits : bool
+        Whether parts of the tensor are below the rounding of its largest coefficient.
 
     Examples
     --------
     >>> import apolar
     >>> from apolar.decomposition.ranks import exact_rank
     >>> exact_rank(apolar.SymmetricTensor.from_polynomial("x^3 + y^3/10^30"))
-    2
+    (2, True)
     """
-    exact = tensor.exact_coefficients
-    if exact is None:
-        return None
+    if tensor.exact_coefficients is None:
+        return None, False
+    values = np.array(tensor.exact_coefficients)
+    unit = lcm(*np.frompyfunc(attrgetter("denominator"), 1, 1)(values))
+    integers = np.frompyfunc(int, 1, 1)(values * unit)
+    hides_digits = bool(np.abs(integers).max() > gcd(*integers) * round(1 / TUNING.rounding))
     where = product_positions(tensor.dim, tensor.order - tensor.order // 2, tensor.order // 2)
     if where.size * min(where.shape) > TUNING.dense_work:
-        return 0
-    unit = lcm(*(value.denominator for value in exact))
-    residues = np.array([int(value * unit) % PRIME for value in exact])
-    matrix, rank = residues[where], 0
+        return 0, hides_digits
+    matrix, rank = (integers % PRIME).astype(np.int64)[where], 0
     for column in range(matrix.shape[1]):
         rows = rank + np.flatnonzero(matrix[rank:, column])
         if len(rows):
@@ -189,7 +193,7 @@ def exact_rank(tensor: SymmetricTensor) -> int | None:
             pivot = matrix[rank] * pow(int(matrix[rank, column]), -1, PRIME) % PRIME
             matrix[rank + 1 :] = (matrix[rank + 1 :] - matrix[rank + 1 :, column, None] * pivot) % PRIME
             rank += 1
-    return rank
+    return rank, hides_digits
 
 
 def tolerance(rtol: float) -> RankRule:

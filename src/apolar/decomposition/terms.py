@@ -120,21 +120,24 @@ def canonical_terms(vectors: Array, signs: Array, order: int) -> tuple[Array, Ar
     norms = np.linalg.norm(vectors, axis=1)
     points = unit_rows(vectors)
     weights = norms**order
-    largest = points[np.arange(len(points)), np.argmax(np.abs(points).round(9), axis=1)]
-    if np.iscomplexobj(vectors):
+    is_complex = np.iscomplexobj(vectors)
+    if order % 2 and not is_complex:
+        points = points * signs[:, None]
+    else:
+        largest = points[np.arange(len(points)), np.argmax(np.abs(points).round(9), axis=1)]
+    if is_complex:
         # A point is defined up to d-th roots of unity (of -1, where a sign is absorbed): the largest entry is
         # turned towards the positive axis.
         phases = np.where(signs < 0, np.exp(1j * np.pi / order), 1)
         turns = np.round(np.angle(phases * largest) * order / (2 * np.pi))
         points = points * (phases * np.exp(-2j * np.pi * turns / order))[:, None]
-    elif order % 2:
-        points = points * signs[:, None]
-    else:
+    elif order % 2 == 0:
         points = points * np.where(largest < 0, -1.0, 1.0)[:, None]
         weights = weights * signs
     scale = np.abs(weights).max() if len(weights) else 1.0
     # The last key is the first to sort by.
-    keys = [points.imag.T[::-1], points.real.T[::-1], np.abs(weights / (scale or 1.0))[None]]
+    coordinates = np.concatenate([points.real, points.imag], axis=1) if is_complex else points
+    keys = [coordinates.T[::-1], np.abs(weights / (scale or 1.0))[None]]
     by_weight = np.lexsort(-np.concatenate(keys).round(9))
     return weights[by_weight], points[by_weight]
 
@@ -378,6 +381,15 @@ def cluster_error(
 def unknown_size(weights: Array, residual: float, norm: float) -> float:
     """Return the size of what is not known about a tensor: residual, at least the rounding of the terms."""
     return max(residual * norm, float(np.finfo(float).eps * np.abs(weights).sum()))
+
+
+def is_determined(terms: Terms, order: int, norm: float) -> bool:
+    """Return whether a tensor of that norm determines its exact terms to a small share of their sizes."""
+    sizes = terms.sizes(order)
+    # Any term will do where the smallest is no larger than what is not known about the tensor.
+    lost = unknown_size(sizes, terms.residual, norm) / sizes.min(initial=np.inf)
+    error = cluster_error(sizes, terms.vectors, order, terms.residual, norm)[0]
+    return bool(max(lost, error) < TUNING.undetermined)
 
 
 def is_rounding(terms: Terms, order: int, norm: float) -> bool:

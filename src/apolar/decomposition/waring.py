@@ -17,8 +17,8 @@ from apolar.decomposition.terms import (
     canonical_terms,
     cluster_error,
     condition_number,
+    is_determined,
     is_rounding,
-    unknown_size,
 )
 from apolar.decomposition.tuning import TUNING
 from apolar.tensor import SymmetricTensor, as_tensor
@@ -297,37 +297,29 @@ def _in_words(number: float) -> str:
 
 
 def to_waring(terms: Terms, order: int, norm: float, **known: Any) -> Waring:
-    """Return rated terms as a decomposition in canonical form, with their status."""
+    """Return rated terms of a tensor of that norm as a decomposition in canonical form, with their status."""
     weights, points = canonical_terms(terms.vectors, terms.signs, order)
+    status = Status.APPROXIMATE if terms.converged else Status.NOT_CONVERGED
+    if np.isnan(terms.gradient_size):
+        status = Status.UNREFINED
+    elif not terms.is_settled:
+        status = Status.RANK_NOT_SETTLED
+    elif terms.is_diverging:
+        status = Status.DIVERGING
+    elif terms.residual <= TUNING.exact_residual and is_rounding(terms, order, norm):
+        status = Status.EXACT if is_determined(terms, order, norm) else Status.ILL_CONDITIONED
     return Waring(
         weights,
         points,
         order,
         residual=terms.residual,
-        status=verdict(terms, order, norm),
+        status=status,
         method=terms.method,
         n_iter=terms.n_iter,
         history=terms.history,
         rank_bounds=terms.rank_bounds,
         **known,
     )
-
-
-def verdict(terms: Terms, order: int, norm: float) -> Status:
-    """Return the status of terms, with their residual, for a tensor of that norm."""
-    if np.isnan(terms.gradient_size):
-        return Status.UNREFINED
-    if not terms.is_settled:
-        return Status.RANK_NOT_SETTLED
-    if terms.is_diverging:
-        return Status.DIVERGING
-    if terms.residual <= TUNING.exact_residual and is_rounding(terms, order, norm):
-        sizes = terms.sizes(order)
-        # Any term will do where the smallest is no larger than what is not known about the tensor.
-        is_lost = unknown_size(sizes, terms.residual, norm) >= TUNING.undetermined * sizes.min(initial=np.inf)
-        error = cluster_error(sizes, terms.vectors, order, terms.residual, norm)[0]
-        return Status.ILL_CONDITIONED if is_lost or error >= TUNING.undetermined else Status.EXACT
-    return Status.APPROXIMATE if terms.converged else Status.NOT_CONVERGED
 
 
 def component_errors(truth: Waring, found: Waring) -> Array:

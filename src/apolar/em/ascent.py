@@ -3,26 +3,160 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
 from apolar._core.arrays import Array
 from apolar._core.settings import SETTINGS
 from apolar.em.coordinates import LocalCoordinates
+from apolar.em.left_out import best_strengths
 from apolar.em.problem import Problem
 from apolar.em.quadratic_models import (
     Evaluation,
     LBFGSHistory,
     line_search,
-    newton_step,
-    rising_direction,
+    principal_curvatures,
 )
 from apolar.em.result import Fit, FitStatus
-from apolar.mixture.parameters import WhitenedParameters
+from apolar.mixture.parameters import SufficientStats, WhitenedParameters
+from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths
 
-if TYPE_CHECKING:
-    from apolar.em.run import EMRun
+__all__ = ["Callback", "EMRun", "climb"]
+
+Callback = Callable[[Fit], bool]
+"""Called after each pass with the best result so far; returns whether to stop."""
+
+
+class EMRun:
+    """One run of EM, which counts the passes and remembers the best mixture.
+
+    Parameters
+    ----------
+    problem : Problem
+    start : Fit
+    prior : Prior or None
+    max_iter : int
+        The most passes; at least one is taken.
+    callback : callable, optional
+    compared_on : Problem, optional
+        The rows, or a sample of them, that are left out to choose the strengths of the prior.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        start: Fit,
+        prior: Prior | None,
+        max_iter: int,
+        callback: Callback | None = None,
+        compared_on: Problem | None = None,
+    ) -> None:
+        self.compared_on = (problem if compared_on is None else compared_on).compared
+        self.problem, self.free_prior = problem, prior
+        # The prior of the run, once the first pass has shown what it is for these rows.
+        self.prior: Prior | None = None
+        # The likelihood of rows left out, at the best mixture under the prior of the run, if it is known.
+        self.left_out = -np.inf
+        self.max_iter, self.callback = max_iter, callback
+        self.history: list[float] = []
+        self.start = self.best = start.updated(parameters=problem.family.with_dof(start.parameters))
+        self.status = FitStatus.MAX_ITER
+        self.has_ended = False
+
+    def evaluate(self, parameters: WhitenedParameters) -> tuple[SufficientStats, float] | None:
+        """Return sufficient statistics and objective of one mixture, by one pass; None if the run has ended.
+
+        A run ends after `max_iter` passes, or when the callback asks to stop.
+        """
+        is_first = not self.history
+        if len(self.history) >= max(self.max_iter, 1):
+            self.has_ended = True
+            return None
+        stats, likelihood = self.problem.e_step(parameters[None])
+        family = self.problem.family
+        if is_first and self.free_prior is not None:
+            self.prior = self.free_prior.of_strengths(self.start.strengths).adapted_to(family, stats[0])
+        value = float((likelihood + family.log_prior(parameters[None], self.prior))[0])
+        if is_first or value >= self.best.objective:
+            self.history.append(value)
+            self.best = self.start.updated(
+                parameters=parameters,
+                status=FitStatus.MAX_ITER,
+                objective=value,
+                log_likelihood=float(likelihood[0]),
+                stats=stats[0],
+                n_iter=len(self.history),
+            )
+        else:
+            self.history.append(self.best.objective)
+        so_far = self.best.updated(n_iter=len(self.history), history=tuple(self.history))
+        if self.callback is not None and self.callback(so_far):
+            self.status, self.has_ended = FitStatus.STOPPED, True
+            return None
+        return stats[0], value
+
+    @property
+    def strengths(self) -> Strengths | None:
+        """The strengths of the prior; None if it has none."""
+        return self.prior.strengths if isinstance(self.prior, Shrinkage) else None
+
+    def adapt_prior(self) -> bool:
+        """Adapt the prior to the best mixture; return whether there is a prior that adapts.
+
+        The objective changes by a constant and by its slope. The constant is added to the objectives of
+        earlier passes, so that they are comparable with those of later ones, and still increase.
+        """
+        best, family, strengths = self.best, self.problem.family, self.strengths
+        if not isinstance(self.free_prior, AdaptivePrior) or best.stats is None or strengths is None:
+            return False
+        if self.free_prior.strengths is None and not self.start.keeps_strengths:
+            known = best.stats, self.free_prior, strengths, best.parameters
+            sums = self.problem.weight, best.log_likelihood
+            strengths, self.left_out = best_strengths(self.compared_on.few, *known, *sums)
+        self.prior = self.free_prior.of_strengths(strengths).adapted_to(family, best.stats)
+        objective = best.log_likelihood + float(family.log_prior(best.parameters[None], self.prior)[0])
+        self.history = [value + objective - best.objective for value in self.history]
+        self.best = best.updated(objective=objective)
+        return True
+
+    def go_back_to(self, best: Fit, prior: Prior | None) -> None:
+        """Take back what the run has done since a result; its passes still count."""
+        kept, n_more = self.history[: best.n_iter], len(self.history) - best.n_iter
+        shift = best.objective - kept[-1]
+        self.history = [value + shift for value in kept] + [best.objective] * n_more
+        self.best, self.prior = best, prior
+
+    def take_last_m_step(self) -> None:
+        """Take one more M-step, if that is better.
+
+        The sufficient statistics of the last pass are at hand, and one further pass evaluates the step.
+        """
+        best, problem = self.best, self.problem
+        assert best.stats is not None
+        parameters = problem.m_step(best.stats, self.prior, best.parameters)[None]
+        stats, likelihood = problem.e_step(parameters)
+        objective = float((likelihood + problem.family.log_prior(parameters, self.prior))[0])
+        if objective >= best.objective:
+            self.best = best.updated(
+                parameters=parameters[0],
+                objective=objective,
+                log_likelihood=float(likelihood[0]),
+                stats=stats[0],
+            )
+
+    def result(self) -> Fit:
+        """Return the best mixture of the run."""
+        return self.best.updated(
+            prior=self.prior,
+            strengths=self.strengths,
+            left_out=None,
+            elliptical=None,
+            optimism=0.0,
+            n_iter=len(self.history),
+            history=tuple(self.history),
+            status=self.status,
+        )
 
 
 def climb(run: EMRun, tol: float, checked_on: Problem | None) -> Fit:
@@ -48,21 +182,7 @@ def climb(run: EMRun, tol: float, checked_on: Problem | None) -> Fit:
     -------
     fit : Fit
     """
-    try:
-        _climb(run, tol, checked_on)
-    except KeyboardInterrupt:
-        if run.callback is None or run.best.stats is None:
-            raise
-        run.status, run.has_ended = FitStatus.INTERRUPTED, True
-    return run.result()
-
-
-def _climb(run: EMRun, tol: float, checked_on: Problem | None) -> None:
-    """Run EM from its start to an optimum."""
     start = run.start
-    if run.max_iter == 0:
-        run.evaluate(start.parameters)
-        return
     # A prior that is still to be adapted to the end of the run need not be converged under.
     prior, n_components = run.free_prior, start.parameters.n_components
     adapts = prior is not None and prior.shrinks(run.problem.family, n_components, run.problem.n_features)
@@ -71,12 +191,21 @@ def _climb(run: EMRun, tol: float, checked_on: Problem | None) -> None:
     first_tol = SETTINGS.rough_tolerance if is_rough else tol
     # A run that continues another one is near the optimum.
     n_first = SETTINGS.first_steps if is_fresh else 1
-    curvature = _plain_steps(run, start.parameters, first_tol, n_first, start.earlier)
-    _adapt_prior(run, tol, curvature, is_rough=is_rough)
-    if checked_on is not None:
-        _leave_saddles(run, checked_on, tol)
-    if run.status is FitStatus.MAX_ITER:
-        run.take_last_m_step()
+    try:
+        if run.max_iter == 0:
+            run.evaluate(start.parameters)
+            return run.result()
+        curvature = _plain_steps(run, start.parameters, first_tol, n_first, start.earlier)
+        _adapt_prior(run, tol, curvature, is_rough=is_rough)
+        if checked_on is not None:
+            _leave_saddles(run, checked_on, tol)
+        if run.status is FitStatus.MAX_ITER:
+            run.take_last_m_step()
+    except KeyboardInterrupt:
+        if run.callback is None or run.best.stats is None:
+            raise
+        run.status, run.has_ended = FitStatus.INTERRUPTED, True
+    return run.result()
 
 
 def _adapt_prior(run: EMRun, tol: float, curvature: LBFGSHistory | None, *, is_rough: bool) -> None:
@@ -233,28 +362,27 @@ def _beyond(run: EMRun, sample: Problem, tol: float) -> WhitenedParameters | Non
     best, prior = run.best, run.prior
     assert best.stats is not None
     on_sample, on_all_rows = (each.coordinates(best.parameters) for each in (sample, run.problem))
-    origin, null_direction = on_sample.origin, on_sample.null_direction
+    origin = on_sample.origin
 
     def gradient_at(point: Array) -> Array:
         moved = on_sample.retract(point)
         stats, _ = sample.e_step(moved[None])
         return on_sample.gradient(point, moved, stats[0], prior)
 
-    at_origin = gradient_at(origin)
-    rising = rising_direction(gradient_at, at_origin, null_direction)
-    if rising is not None:
-        step = rising[1] / max(on_sample.step_size(rising[1]), 1e-300)
-        better = _best_along(run, on_sample, step, SETTINGS.saddle_lengths, SETTINGS.saddle_rise)
-        if better is not None or run.has_ended:
-            return better
-    # The curvature is that of the sample, and the gradient that of all rows. Both are relative to the
-    # complete information, so that they can be combined.
-    target = on_all_rows.gradient(origin, best.parameters, best.stats, prior)
-    shift = at_origin - target
-    model = newton_step(lambda point: gradient_at(point) - shift, target, null_direction)
-    if model is None or not model[0] > tol:
+    curvatures, directions = principal_curvatures(gradient_at, gradient_at(origin), on_sample.null_direction)
+    if not len(curvatures):
         return None
-    step = model[1] * min(1.0, SETTINGS.max_log_change / max(on_sample.step_size(model[1]), 1e-300))
+    if curvatures[-1] > SETTINGS.min_rising:
+        step = directions[-1] / max(on_sample.step_size(directions[-1]), 1e-300)
+        return _best_along(run, on_sample, step, SETTINGS.saddle_lengths, SETTINGS.saddle_rise)
+    # The curvature is that of the sample, and the gradient that of all rows. Both are relative to the
+    # complete information, so that they can be combined. Flat directions, in which the gradient is small but
+    # the maximum far away, may be missed by the history of a quasi-Newton method.
+    slopes = directions @ on_all_rows.gradient(origin, best.parameters, best.stats, prior)
+    if not (curvatures[-1] < 0 and 0.5 * float((slopes**2 / -curvatures).sum()) > tol):
+        return None
+    step = (slopes / -curvatures) @ directions
+    step = step * min(1.0, SETTINGS.max_log_change / max(on_sample.step_size(step), 1e-300))
     return _best_along(run, on_all_rows, step, SETTINGS.newton_lengths, 0.1 * tol)
 
 

@@ -118,7 +118,7 @@ class Block(ABC):
         logits = self.logits(natural)
         if tails is None:
             return logits, None, None
-        return tails.terms(logits, *(self.peaks(natural) or ()))
+        return tails.terms(logits, *(self.peaks(natural, tails.peaks) or ()))
 
     def weighted_stats(self, weighted: Any, responsibilities: Any, natural: Array) -> Any:  # noqa: ARG002
         """Return the row statistics summed under responsibilities times factors.
@@ -143,11 +143,11 @@ class Block(ABC):
         """Return the part of each squared distance that is in the directions of factors, if there are any."""
         raise NotImplementedError
 
-    def peaks(self, natural: Array) -> Any:  # noqa: ARG002
+    def peaks(self, natural: Array, peaks: Array) -> Any:  # noqa: ARG002
         """Return the largest logit that each component gives a row with the same missing values.
 
-        The number of values of each row comes second. None where no value is missing: the largest is that at
-        the mean.
+        The number of values of each row comes second. None where no value is missing: the largest are those
+        given, at the means, shape (n,).
         """
         return None
 
@@ -208,9 +208,7 @@ class StatsBlock(Block):
 
     def stats(self, responsibilities: Any) -> Any:
         """Return the row statistics, summed under responsibilities."""
-        if isinstance(responsibilities, np.ndarray):
-            responsibilities = to_device_of(responsibilities, self.row_stats)
-        return responsibilities @ self.row_stats.T
+        return to_device_of(responsibilities, self.row_stats) @ self.row_stats.T
 
 
 class CompiledBlock(Block):
@@ -394,10 +392,7 @@ class FactorBlock(StatsBlock):
         """Return the statistics of rows and factors, summed under responsibilities times factors of tails."""
         _, roots, factors = self._factors(natural)
         xp, (n, q, _) = namespace(self.row_stats), roots.shape
-        if isinstance(weighted, np.ndarray):
-            weighted, responsibilities = (
-                to_device_of(each, factors) for each in (weighted, responsibilities)
-            )
+        weighted, responsibilities = (to_device_of(each, factors) for each in (weighted, responsibilities))
         back = to_device_of(np.ascontiguousarray(np.swapaxes(roots, -1, -2)), factors)
         shares = factors * weighted[:, None, :]
         x = self.row_stats[1 : 1 + self.n_features, ...]

@@ -12,7 +12,7 @@ from apolar._core.arrays import Array
 from apolar.em.blocks import as_float64_rows, posteriors
 from apolar.em.missing import PatternRows
 from apolar.em.whitening import MAX_DISTANCE, Whitening
-from apolar.mixture.conditional import FULL, ConditionalComponents, NaturalComponents, RootedComponents
+from apolar.mixture.conditional import FULL, ConditionalComponents, RootedComponents
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import WhitenedParameters
 from apolar.mixture.tails import Tails
@@ -28,7 +28,7 @@ class Completion:
     ----------
     centre, units : ndarray, shape (n_features,)
         Of the columns in which the components are given.
-    components : NaturalComponents or RootedComponents
+    components : RootedComponents
         Of one mixture of columns that are centred and divided by their units.
     dof : ndarray, shape (n_components,), or None
         Degrees of freedom of components with long tails.
@@ -36,7 +36,7 @@ class Completion:
 
     centre: Array
     units: Array
-    components: NaturalComponents | RootedComponents
+    components: RootedComponents
     dof: Array | None = None
 
     @classmethod
@@ -47,9 +47,8 @@ class Completion:
         correlation = covariance / units / units[:, None]
         # A constant column has no regression.
         np.fill_diagonal(correlation, 1.0)
-        precision = FULL.precisions(correlation)
-        components = NaturalComponents(np.zeros(1), np.zeros((1, len(units))), precision[None])
-        return cls(centre, units, components)
+        root = FULL.root(correlation)
+        return cls(centre, units, RootedComponents(np.ones(1), np.zeros((1, len(units))), root[None]))
 
     @classmethod
     def by_mixture(cls, family: Family, whitening: Whitening, parameters: WhitenedParameters) -> Completion:
@@ -126,11 +125,11 @@ class Completion:
         with np.errstate(over="ignore"):
             # Clipped, so that squares do not overflow.
             scaled = np.clip((x[rows] - self.centre) / self.units, -MAX_DISTANCE, MAX_DISTANCE)
-        for part in PatternRows.of(scaled).parts(len(self.components.linear)):
+        for part in PatternRows.of(scaled).parts(len(self.components.means)):
             given = self.components.given(part.missing)
             logits, factors = part.logits(given.marginal), np.ones((1, 1))
             if self.dof is not None:
-                peaks = given.marginal.peaks(part.missing)
+                peaks = given.marginal.peaks
                 tails = Tails(self.dof, peaks[0], x.shape[1])
                 n_observed = part.by_row(np.sum(~part.missing, axis=1))
                 logits, factors, _ = tails.terms(logits, part.by_row(peaks).T, n_observed)

@@ -12,7 +12,7 @@ components decide.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from apolar._core.arrays import Array
 from apolar._core.constants import MIN_LOGIT
@@ -56,7 +56,7 @@ def elliptical_gains(problem: Problem, parameters: WhitenedParameters, *, has_ed
 
     def known(block: Block) -> tuple[Array, ...]:
         logits = np.array(to_numpy(block.logits(natural)))
-        largest, n_observed = block.peaks(natural) or (peaks[:, None], np.full(1, problem.n_features))
+        largest, n_observed = block.peaks(natural, peaks) or (peaks[:, None], np.full(1, problem.n_features))
         seen = logits if tails is None else tails.terms(logits, largest, n_observed).logits
         density = posteriors(np.array(seen)[None])[1][0]
         shape = n, block.n_rows
@@ -82,7 +82,7 @@ def elliptical_gains(problem: Problem, parameters: WhitenedParameters, *, has_ed
         shares = shares * (each @ (counted / (shares @ each + beside)))
         shares /= shares.sum()
     found = largest + laws.log_profile(shares, distances, n_observed)
-    return logsumexp(np.concatenate([found, of_noise[None]]), axis=0) - density
+    return posteriors(np.concatenate([found, of_noise[None]])[None])[1][0] - density
 
 
 class _Laws:
@@ -126,6 +126,6 @@ class _Laws:
             log_shares = np.log(shares)[:, None]
         for number in np.unique(n_observed):
             rows = n_observed == number
-            values = logsumexp(log_shares + self.log_densities(np.exp(table), number), axis=0)
+            values = posteriors((log_shares + self.log_densities(np.exp(table), number))[None])[1][0]
             found[:, rows] = np.interp(logs[:, rows], table, values)
         return found

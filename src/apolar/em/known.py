@@ -108,9 +108,13 @@ class Known:
         return replace(self, labels=self.labels[positions], groups=self.groups[positions])
 
     def mask(self, logits: Array) -> Array:
-        """Return logits, shape (n_mixtures, n, n_rows), with only its own for a row of known component."""
+        """Return logits, shape (n_mixtures, n, n_rows), with only its own for a row of known component.
+
+        A component that these mixtures do not have, as those of some starts, says nothing about its rows.
+        """
         is_other = self.labels != np.arange(logits.shape[1])[:, None]
-        return np.where(is_other & (self.labels != UNKNOWN), -np.inf, logits)
+        is_known = (self.labels != UNKNOWN) & (self.labels < logits.shape[1])
+        return np.where(is_other & is_known, -np.inf, logits)
 
     def posteriors(self, logits: Array, weights: Array | None) -> tuple[Array, Array]:
         """Return responsibilities and log-densities of rows with weights, as `apolar.em.blocks.posteriors`.

@@ -24,7 +24,6 @@ from apolar.em.problem import Problem
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
 from apolar.mixture.prior import AdaptivePrior, AddedRows, Strengths, has_volumes, used_strengths
-from apolar.mixture.storage import LOG_2PI
 from apolar.mixture.tails import Tails
 
 __all__ = ["WORKING", "LeftOut", "best_strengths", "left_out"]
@@ -72,11 +71,13 @@ class LeftOut:
         """
         n_mixtures, n_components = self.mixtures.weights.shape
         natural = self.natural.reshape(-1, self.natural.shape[-1])
-        logits, known_peaks = block.logits(natural), block.peaks(natural)
+        peaks = self.family.peaks(self.mixtures, self.natural)
+        logits, known_peaks = block.logits(natural), block.peaks(natural, peaks.ravel())
         xp = namespace(logits)
         logits = xp.reshape(logits, (n_mixtures, -1, block.n_rows))
         if known_peaks is None:
-            peaks, n_observed = self._peaks(), np.full(1, float(self.mixtures.n_features))
+            peaks = peaks[:, :n_components, None]
+            n_observed = np.full(1, float(self.mixtures.n_features))
         else:
             peaks = np.reshape(known_peaks[0], (n_mixtures, -1, block.n_rows))[:, :n_components]
             n_observed = known_peaks[1]
@@ -132,17 +133,14 @@ class LeftOut:
 
     def _compiled(self, logits: Array, peaks: Array, n_features: Array) -> tuple[Array, Array]:
         """Return the densities of whole rows, by the extension."""
-        coefficients = np.concatenate(self._deletion(np.ones((1, 1, 1)), n_features), axis=-1)
+        coefficients = np.empty((*self.mixtures.weights.shape, 6))
+        for i, each in enumerate(self._deletion(np.ones((1, 1, 1)), n_features)):
+            coefficients[..., i] = each[..., 0]
         shapes = ((len(logits), logits.shape[2]),) * 2
         numbers = peaks.shape[1], logits.shape[1]
         known = compiled.take_step("left_out", (logits, peaks, coefficients), shapes, *numbers)
         assert known is not None
         return known[0], known[1]
-
-    def _peaks(self) -> Array:
-        """Return the logarithms of the largest weighted densities, those at the means."""
-        log_weights = np.log(np.maximum(self.mixtures.weights, MIN_WEIGHT))
-        return (log_weights - 0.5 * (self.mixtures.n_features * LOG_2PI + self._log_dets))[..., None]
 
     @functools.cached_property
     def _log_dets(self) -> Array:
@@ -177,7 +175,8 @@ class LeftOut:
 
         Returns
         -------
-        constant, slope, pull : array, shape (n_mixtures, n_components, n)
+        constant, slope, pull : array
+            Of shapes that broadcast with (n_mixtures, n_components, n).
         pieces : array
             How many pieces a covariance has that rows estimate by themselves.
         of_all, stretch : array
@@ -188,8 +187,7 @@ class LeftOut:
         n_components, total = self.mixtures.n_components, self.weight
 
         def each(values: Any) -> Any:
-            array = np.broadcast_to(np.reshape(values, (-1, 1)), self.mixtures.weights.shape)
-            return to_device_of(np.array(array, dtype=float)[..., None], removed)
+            return to_device_of(np.array(values, dtype=float).reshape(-1, 1, 1), removed)
 
         weights = to_device_of(np.array(self.mixtures.weights)[..., None], removed)
         # With noise, the components have a part of the rows.
@@ -235,7 +233,7 @@ class LeftOut:
         in_common = held if is_one else common
         stretch = held / xp.where(in_common > 0, in_common, held)
         pull = (counts / (counts - pulled)) ** 2 / factor
-        return tuple(xp.broadcast_arrays(constant, slope, pull, pieces, common_slope, stretch))
+        return constant, slope, pull, pieces, common_slope, stretch
 
     def _loss_of_factors(
         self, distances: Any, signals: Any, removed: Any, factors: Any, dof: Any, n_observed: Any
@@ -246,7 +244,8 @@ class LeftOut:
         another regression on the factors: what that leaves of the row is larger by its leverage, and it is
         left out of the variances of the noise.
         """
-        xp, noise, q = namespace(distances), self.family.row_family, self.family.n_latent
+        xp, noise, q = namespace(distances), self.family.noise, self.mixtures.covariances.shape[-1] - 1
+        assert noise is not None
         weights = to_device_of(np.array(self.mixtures.weights)[..., None], distances)
         counts = xp.clip(self.weight * weights, 2 * MIN_WEIGHT, None)
         removed = xp.minimum(removed * xp.ones_like(counts), counts * (1 - MIN_LEFT))
@@ -256,7 +255,7 @@ class LeftOut:
         ratio = xp.clip(1 - pulled / (counts - pulled) * signals, MIN_LEFT, None)
         longer = signals * grown**2 * (1 - removed / counts) / ratio
         left = xp.clip(1 - pulled * (1 + signals) / counts, MIN_LEFT, None)
-        rows = self.weight if self.family.shares_noise else counts
+        rows = self.weight if noise.shares_covariance else counts
         kept = 1 - removed / rows
         n_left = xp.clip(n_observed - q, 1.0, None)
         pieces = (n_left + 2) / 3 if noise.n_axes else n_left
@@ -335,13 +334,11 @@ def best_strengths(
     near: WhitenedParameters,
     weight: float,
     log_likelihood: float,
-    *,
-    is_near: bool = False,
 ) -> tuple[Strengths, float]:
     """Return the strengths under which rows left out are likeliest, with the responsibilities as they are.
 
-    A sample tells only how much less likely rows that are left out are; how likely the rows are follows from
-    the sums over all rows.
+    All values of each strength are compared until none is better. A sample tells only how much less likely
+    rows that are left out are; how likely the rows are follows from the sums over all rows.
 
     Parameters
     ----------
@@ -356,8 +353,6 @@ def best_strengths(
         The mixture.
     weight, log_likelihood : float
         Of all rows; the likelihood is that under the mixture.
-    is_near : bool, default=False
-        Whether the first strengths are those of a mixture nearby: only the next ones are then compared.
 
     Returns
     -------
@@ -376,45 +371,27 @@ def best_strengths(
 
     entropy = log_likelihood - float(expected(near[None])[0])
 
-    def rate(candidates: list[Strengths]) -> None:
-        several = SufficientStats(np.repeat(stats.array[None], len(candidates), axis=0), stats.n_features)
-        batched = prior.of_strengths(Strengths(*map(np.array, zip(*candidates, strict=True))))
-        start = batch([near] * len(candidates))
-        mixtures = problem.m_step(several, batched.adapted_to(family, several), start)
-        added = batched.added_rows(family, near)
-        without, seen = left_out(problem, mixtures, added, weight)
-        if row_weights.sum() < (1 - WEIGHT_ROUNDING) * weight:
-            lost = (seen - without) @ row_weights * (weight / row_weights.sum())
-            sums = expected(mixtures) + entropy - lost
-        else:
-            sums = without @ row_weights
-        known.update(zip(candidates, sums.tolist(), strict=True))
-
-    def values(name: str, best: Strengths) -> tuple[float, ...] | list[float]:
-        return _next_to(getattr(best, name), grids[name]) if is_near else grids[name]
-
     best, before = first, None
+    # A few at a time where covariances are large.
+    step = max(1, SETTINGS.kept_numbers // stats.array.size)
     while best != before:
-        before = best
-        lines = {name: [best._replace(**{name: value}) for value in values(name, best)] for name in grids}
-        others = [each for line in lines.values() for each in line]
-        new = [each for each in dict.fromkeys([best, *others]) if each not in known]
-        # A few at a time where covariances are large.
-        step = max(1, SETTINGS.kept_numbers // stats.array.size)
-        for start in range(0, len(new), step):
-            rate(new[start : start + step])
-        if not is_near:
-            # The best of each line together; from there on, the next ones.
-            is_near, highest = True, {name: max(line, key=known.__getitem__) for name, line in lines.items()}
-            rate([Strengths(**{name: getattr(each, name) for name, each in highest.items()})])
+        before, candidates = best, [best]
+        candidates += [best._replace(**{name: value}) for name, grid in grids.items() for value in grid]
+        new = [each for each in dict.fromkeys(candidates) if each not in known]
+        for begin in range(0, len(new), step):
+            part = new[begin : begin + step]
+            several = SufficientStats(np.repeat(stats.array[None], len(part), axis=0), stats.n_features)
+            batched = prior.of_strengths(Strengths(*map(np.array, zip(*part, strict=True))))
+            mixtures = problem.m_step(several, batched.adapted_to(family, several), batch([near] * len(part)))
+            without, seen = left_out(problem, mixtures, batched.added_rows(family, near), weight)
+            sums = without @ row_weights
+            if row_weights.sum() < (1 - WEIGHT_ROUNDING) * weight:
+                lost = (seen - without) @ row_weights * (weight / row_weights.sum())
+                sums = expected(mixtures) + entropy - lost
+            known.update(zip(part, sums.tolist(), strict=True))
         # The first strengths may be zero where that is not compared.
         best = max(known, key=lambda each: (each.common >= grids["common"][0], known[each]))
     return best, known[first]
-
-
-def _next_to(now: float, grid: tuple[float, ...]) -> list[float]:
-    """Return the values of a grid next to a number."""
-    return [*[value for value in grid if value < now][-1:], *[value for value in grid if value > now][:1]]
 
 
 def _grids(family: Family, stats: SufficientStats) -> dict[str, tuple[float, ...]]:

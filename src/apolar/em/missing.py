@@ -340,14 +340,13 @@ class AlignedBlock(IncompleteBlock):
         """Return the logarithms of weighted densities of what is observed."""
         return np.asarray(self.inner.logits(self._expand(natural)))
 
-    def peaks(self, natural: Array) -> tuple[Array, Array]:
+    def peaks(self, natural: Array, peaks: Array) -> tuple[Array, Array]:
         """Return the largest logits of rows with the same missing values, and how many are observed."""
         linear, quadratics = self._parts(natural)
         each = -0.25 * linear * (linear / quadratics)
         columns = slice(1 + self.n_features, 1 + self.n_features + len(self.incomplete))
         of_missing = self._expand(natural)[:, columns]
-        peaks = natural[:, :1] + each.sum(axis=1, keepdims=True)
-        peaks = peaks + (of_missing - each[:, self.incomplete]) @ self.missing.T
+        peaks = peaks[:, None] + (of_missing - each[:, self.incomplete]) @ self.missing.T
         return peaks, self.n_features - self.missing.sum(axis=1)
 
     def posteriors(self, natural: Array, what: str, tails: Tails | None = None) -> Any:
@@ -369,9 +368,11 @@ class PatternBlock(IncompleteBlock):
         matrix = self.whitening.matrix
         return self.units[:, None] * matrix if matrix.ndim == 2 else None
 
-    def _parts(self, natural: Array) -> Iterator[tuple[PatternRows, ConditionalComponents]]:
+    def _parts(
+        self, natural: Array, peaks: Array | None = None
+    ) -> Iterator[tuple[PatternRows, ConditionalComponents]]:
         """Yield parts of the rows, and the components given what is observed in them."""
-        components, mixing = NaturalComponents.of(natural, self.n_features), self._mixing
+        components, mixing = NaturalComponents.of(natural, self.n_features, peaks), self._mixing
         components = components if mixing is None else components.transformed(mixing)
         errors, log_units = self.errors, np.log(self.units)
         for part in self.rows.parts(len(natural)):
@@ -411,13 +412,13 @@ class PatternBlock(IncompleteBlock):
             first, second = first @ self._mixing, self._mixing.T @ second @ self._mixing
         return np.concatenate([counts[:, None], first, triangle(second)], axis=1)
 
-    def peaks(self, natural: Array) -> tuple[Array, Array]:
+    def peaks(self, natural: Array, peaks: Array) -> tuple[Array, Array]:
         """Return the largest logits of rows with the same missing values, and how many are observed."""
-        peaks, n_observed = np.empty((len(natural), self.n_rows)), np.empty(self.n_rows)
-        for part, given in self._parts(natural):
-            peaks[:, part.positions] = part.by_row(given.marginal.peaks(part.missing)).T
+        of_rows, n_observed = np.empty((len(natural), self.n_rows)), np.empty(self.n_rows)
+        for part, given in self._parts(natural, peaks):
+            of_rows[:, part.positions] = part.by_row(given.marginal.peaks).T
             n_observed[part.positions] = part.by_row(self.n_features - part.missing.sum(axis=1))
-        return peaks, n_observed
+        return of_rows, n_observed
 
     def logits(self, natural: Array) -> Array:
         """Return the logarithms of weighted densities of what is observed."""

@@ -30,7 +30,14 @@ from apolar.em.missing import IncompleteBlock, incomplete_block
 from apolar.em.result import Fit
 from apolar.em.row_blocks import RowBlocks, is_compiled
 from apolar.em.row_samples import RowSamples
-from apolar.em.whitening import Whitening, check_scale, diagonal_covariance, scale_of, whitening_of
+from apolar.em.whitening import (
+    Whitening,
+    check_scale,
+    diagonal_covariance,
+    refuse_rows_out_of_reach,
+    scale_of,
+    whitening_of,
+)
 from apolar.mixture.factors import FactorFamily
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import NoiseBox, SufficientStats, WhitenedParameters, append_noise
@@ -104,6 +111,7 @@ class Problem(RowSamples):
             whitening = whitening_of(scale, family)
             if scale.counts is not None:
                 rows, available_covariance = rows.on_host(), scale.covariance
+            refuse_rows_out_of_reach(rows, whitening, self.far_rows)
         else:
             self.n_rows, self.weight = rows.count()
         self.rows, self.family, self.whitening = rows, family, whitening
@@ -143,13 +151,15 @@ class Problem(RowSamples):
         self.family = self.family.in_coordinates(whitening.inverse)
         self.n_features = rows.n_features
         self._imputed: Problem | None = None
-        # What the measurement error of a row adds to its expected quadratics. The log-density is linear in
+        # What the measurement error of a row adds to its expected statistics. The log-density is linear in
         # these, so that EM still maximises an objective. Where values are missing, blocks add the errors.
         self._errors: Array | None = None
         covariance = None if self.is_incomplete else self.error_covariance(self.measurement)
         if covariance is not None:
             error = WhitenedParameters(np.ones(1), np.zeros((1, self.n_features)), covariance[None])
-            self._errors = self.family.row_family.moments(error).second[0]
+            second = self.family.row_family.moments(error).second[0]
+            self._errors = np.zeros(self.n_stats)
+            self._errors[1 + self.n_features :][: len(second)] = second
         self._kept = self._block_of_all() if kept is None else kept
         if isinstance(self._kept, IncompleteBlock):
             self._kept = self._kept.replace(self.family, self.measurement)
@@ -204,12 +214,6 @@ class Problem(RowSamples):
         return diagonal_covariance(variances, self.whitening.matrix) if np.any(variances) else None
 
     @property
-    def _of_errors(self) -> slice:
-        """Where the quadratics are among the statistics of a row, which errors are added to."""
-        assert self._errors is not None
-        return slice(1 + self.n_features, 1 + self.n_features + len(self._errors))
-
-    @property
     def exact(self) -> Problem:
         """The same rows without measurement errors: for densities at the rows as they are."""
         return self.replace(measurement=0.0) if np.any(self.measurement) else self
@@ -254,7 +258,7 @@ class Problem(RowSamples):
         """
         natural = self.family.natural(parameters)
         if self._errors is not None:
-            natural[..., 0] += natural[..., self._of_errors] @ self._errors
+            natural[..., 0] += natural @ self._errors
         return append_noise(natural, parameters.weights, self.noise, self.whitening.log_det)
 
     def m_step(
@@ -409,9 +413,7 @@ class Problem(RowSamples):
     def _with_errors(self, stats: Array) -> SufficientStats:
         """Return sums of row statistics, with what the measurement error of a row adds to its quadratics."""
         if self._errors is not None:
-            # A copy: sums from a device may be read-only.
-            stats = np.array(stats)
-            stats[..., self._of_errors] += stats[..., :1] * self._errors
+            stats = stats + stats[..., :1] * self._errors
         return SufficientStats(stats, self.n_features)
 
     def _require_complete(self) -> None:

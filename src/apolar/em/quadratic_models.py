@@ -1,13 +1,13 @@
 """Quadratic models of a function whose evaluation takes one pass over the rows.
 
-The steps of L-BFGS lead to an optimum; Krylov spaces of the Hessian tell whether it is a maximum, and what
+The steps of L-BFGS lead to an optimum; a Krylov space of the Hessian tells whether it is a maximum, and what
 remains to be gained.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -97,49 +97,14 @@ def line_search(
     return best
 
 
-def rising_direction(
+def principal_curvatures(
     gradient_at: Gradient, gradient: Array, null_direction: Array
-) -> tuple[float, Array] | None:
-    """Return the largest curvature that was found and its direction, if that curvature is positive.
+) -> tuple[Array, Array]:
+    """Return the curvatures at the origin in a Krylov space of the Hessian, and their directions.
 
-    Ritz values never exceed the largest eigenvalue, so that a maximum is not mistaken for a saddle.
-
-    Parameters
-    ----------
-    gradient_at : callable
-    gradient : ndarray, shape (n_coordinates,)
-        At the origin.
-    null_direction : ndarray, shape (n_coordinates,)
-        A direction along which the function is constant; it is projected out.
-
-    Returns
-    -------
-    curvature, direction : float and ndarray
-        None instead of both if no direction of positive curvature was found.
-    """
-    # A fixed seed: results must not vary from run to run.
-    start = np.random.default_rng(0).standard_normal(len(gradient))
-    largest: tuple[float, Array] | None = None
-    before = -np.inf
-    for basis, hessian, remainder in _krylov(gradient_at, gradient, start, null_direction):
-        values, vectors = np.linalg.eigh(hessian)
-        if values[-1] > SETTINGS.min_rising:
-            largest = float(values[-1]), vectors[:, -1] @ basis
-            if values[-1] < 1.1 * before:
-                break
-            before = float(values[-1])
-        # The last entry of a Ritz vector times the remainder bounds the error of its value. If components
-        # hardly overlap, all curvatures are near -1, and two or three products are enough to see that.
-        if values[-1] + 2 * remainder * abs(vectors[-1, -1]) < SETTINGS.clearly_falling:
-            break
-    return largest
-
-
-def newton_step(gradient_at: Gradient, gradient: Array, null_direction: Array) -> tuple[float, Array] | None:
-    """Return the remaining gain and the step that gains it, by Newton's method in a Krylov space.
-
-    The space is that of the gradient. It contains flat directions, in which the gradient is small but the
-    maximum far away, and which the history of a quasi-Newton method may miss.
+    The largest, which are last, are those that the space knows best. Ritz values never exceed the largest
+    eigenvalue, so that a maximum is not mistaken for a saddle. Products of the Hessian with vectors are
+    approximated by gradient differences.
 
     Parameters
     ----------
@@ -151,59 +116,40 @@ def newton_step(gradient_at: Gradient, gradient: Array, null_direction: Array) -
 
     Returns
     -------
-    gain, step : float and ndarray
-        None instead of both if the quadratic model has no maximum.
-    """
-    gain, step = 0.0, np.zeros_like(gradient)
-    for basis, hessian, _ in _krylov(gradient_at, gradient, gradient, null_direction):
-        values, vectors = np.linalg.eigh(-hessian)
-        if not values[0] > 0:
-            return None
-        size = float(basis[0] @ gradient)
-        coefficients = vectors @ (vectors[0] / values) * size
-        before, gain = gain, 0.5 * size * float(coefficients[0])
-        step = coefficients @ basis
-        if gain <= SETTINGS.settled * before:
-            break
-    return gain, step
-
-
-def _krylov(
-    gradient_at: Gradient, gradient: Array, start: Array, null_direction: Array
-) -> Iterator[tuple[Array, Array, float]]:
-    """Yield Krylov spaces of the Hessian of increasing dimension.
-
-    Products of the Hessian with vectors are approximated by gradient differences.
-
-    Yields
-    ------
-    basis : ndarray, shape (n, n_coordinates)
+    curvatures : ndarray, shape (n,)
+        None of functions that are not finite near the origin.
+    directions : ndarray, shape (n, n_coordinates)
         Orthonormal.
-    hessian : ndarray, shape (n, n)
-        Projected on the space.
-    remainder : float
-        The norm of the part of the last product outside the space.
     """
     null_direction = null_direction / np.linalg.norm(null_direction)
-    vector = start - (null_direction @ start) * null_direction
-    norm = float(np.linalg.norm(vector))
-    if not norm > 0:
-        return
-    vectors, images = [vector / norm], []
+    # A fixed seed: results must not vary from run to run. In the gradient, flat directions are large in which
+    # the maximum is far away.
+    remainder = np.random.default_rng(0).standard_normal(len(gradient))
+    remainder += gradient * (np.linalg.norm(remainder) / max(float(np.linalg.norm(gradient)), 1e-300))
+    remainder -= (null_direction @ remainder) * null_direction
+    curvatures, directions = np.zeros(0), np.zeros((0, len(gradient)))
+    vectors, images, before = list[Array](), list[Array](), -np.inf
     for _ in range(min(SETTINGS.max_products, len(gradient))):
+        vectors.append(remainder / np.linalg.norm(remainder))
         moved = gradient_at(SETTINGS.gradient_difference * vectors[-1])
-        image = (moved - gradient) / SETTINGS.gradient_difference
-        if not np.all(np.isfinite(image)):
-            return
-        images.append(image)
+        images.append((moved - gradient) / SETTINGS.gradient_difference)
+        if not np.all(np.isfinite(images[-1])):
+            break
         basis = np.array(vectors)
         projected = basis @ np.array(images).T
+        curvatures, mixing = np.linalg.eigh((projected + projected.T) / 2)
+        directions = mixing.T @ basis
         # Orthogonalised twice: once would leave rounding errors.
-        remainder = image - basis.T @ (basis @ image)
+        remainder = images[-1] - basis.T @ (basis @ images[-1])
         remainder -= basis.T @ (basis @ remainder)
         remainder -= (null_direction @ remainder) * null_direction
-        norm = float(np.linalg.norm(remainder))
-        yield basis, (projected + projected.T) / 2, norm
-        if norm <= 1e-8 * float(np.linalg.norm(image)):
-            return
-        vectors.append(remainder / norm)
+        norm, largest = float(np.linalg.norm(remainder)), float(curvatures[-1])
+        # The last entry of a Ritz vector times the remainder bounds the error of its value. If components
+        # hardly overlap, all curvatures are near -1, and three products are enough to see that.
+        error = norm * abs(float(mixing[-1, -1]))
+        is_falling = len(vectors) > 2 and largest + 2 * error < SETTINGS.clearly_falling
+        is_rising = SETTINGS.min_rising < largest < 1.1 * before
+        if is_falling or is_rising or norm <= 1e-8 * float(np.linalg.norm(images[-1])):
+            break
+        before = largest if largest > SETTINGS.min_rising else before
+    return curvatures, directions

@@ -115,7 +115,7 @@ class RowBlocks:
             return max(MIN_CHUNK_ROWS, CHUNK_SIZE // rows.n_features)
         has_stats = self.is_written or not (self.family.is_spherical and rows.is_wide)
         n_stats = self.family.row_family.n_stats(rows.n_features) if has_stats else 0
-        n_working = (1 + self.family.n_latent) * self.n_working
+        n_working = (1 + (self.family.n_factors or 0)) * self.n_working
         return max(MIN_CHUNK_ROWS, rows.chunk_rows(n_stats + n_working, STATS_CHUNK_SIZE))
 
     def __call__(self, chunk: Chunk) -> Block | None:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from apolar._core import compiled
-from apolar._core.constants import MAX_FALL, MIN_PART
 from apolar._core.settings import SETTINGS
-from apolar._core.threads import run_in_threads
-from apolar.em.ascent import climb
+from apolar.em.ascent import Callback, EMRun, climb
 from apolar.em.elliptical import elliptical_gains
-from apolar.em.left_out import best_strengths, left_out
+from apolar.em.left_out import left_out
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
-from apolar.mixture.families import FAMILIES
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch
-from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths, log_evidence
+from apolar.mixture.prior import AdaptivePrior, Prior, log_evidence
 
 __all__ = [
     "Callback",
-    "EMRun",
     "Stop",
     "evidence_of",
     "has_compiled_run",
@@ -31,10 +26,6 @@ __all__ = [
     "leave_rows_out",
     "run",
 ]
-
-
-Callback = Callable[[Fit], bool]
-"""Called after each pass with the best result so far; returns whether to stop."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +37,9 @@ class Stop:
     steps : int
         The most passes over the rows. Without the others, all are taken, by all starts together.
     relative : float or None
-        Plain steps end where the objective changes by at most this, relative to one plus its size, in
-        whitened coordinates; or where a component collapses.
+        Plain steps of the extension, where `has_compiled_run`, end where the objective changes by at most
+        this, relative to one plus its size, in whitened coordinates; or where a component collapses: it
+        became empty, or the next M-step would have had a variance at its floor or lost in rounding.
     gain : float or None
         An accelerated run ends where less than this remains to be gained in the log-likelihood of all rows.
     """
@@ -66,7 +58,6 @@ def run(
     callback: Callback | None = None,
     checked_on: Problem | None = None,
     is_compared: bool = True,
-    n_threads: int = 1,
 ) -> list[Fit]:
     """Run EM from some starts.
 
@@ -87,8 +78,6 @@ def run(
         run leaves saddles.
     is_compared : bool, default=True
         Whether rows are left out of the ends of accelerated runs, to compare them.
-    n_threads : int, default=1
-        For plain steps of compiled kernels, one start per thread.
 
     Returns
     -------
@@ -106,12 +95,7 @@ def run(
         ]
     if stop.relative is None:
         return _short_runs(problem, starts, prior, stop.steps)
-    if stop.steps < 1:
-        raise ValueError(f"steps must be at least 1; got {stop.steps}.")
-    if has_compiled_run(problem):
-        return _compiled_runs(problem, starts, prior, stop.steps, stop.relative, n_threads)
-    with np.errstate(all="ignore"):
-        return [_plain_run(problem, start, prior, stop.steps, stop.relative) for start in starts]
+    return _compiled_runs(problem, starts, prior, stop.steps, stop.relative)
 
 
 def leave_rows_out(rows: Problem, end: Fit, prior: Prior | None, weight: float) -> Fit:
@@ -194,63 +178,6 @@ def _short_runs(problem: Problem, starts: Sequence[Fit], prior: Prior | None, n_
     ]
 
 
-def _plain_run(problem: Problem, start: Fit, prior: Prior | None, n_steps: int, relative: float) -> Fit:
-    """Return the end of plain steps, as the compiled kernel does them.
-
-    A run has collapsed if a component became empty, or the next M-step would have had a variance at its
-    floor, or one that is lost in rounding.
-    """
-    family, now = problem.family, problem.family.with_dof(start.parameters)
-    zeros = np.zeros((now.n_components, problem.n_stats))
-    last = start.updated(
-        status=FitStatus.MAX_ITER,
-        log_likelihood=-np.inf,
-        objective=-np.inf,
-        left_out=None,
-        stats=SufficientStats(zeros, problem.n_features),
-        prior=prior,
-        is_collapsed=True,
-        n_iter=0,
-    )
-    for step in range(1, n_steps + 1):
-        if not now.is_finite or not family.smallest_variance(now.covariances) > 0:
-            return last
-        stats, log_likelihood = problem.e_step(now[None])
-        value, before = float((log_likelihood + family.log_prior(now[None], prior))[0]), last.objective
-        # The first step may bring a start to the family; later ones do not fall, unless rounding decides.
-        if not np.isfinite(value) or (step > 2 and value < before - MAX_FALL * (1 + abs(value))):
-            return last
-        last = last.updated(
-            parameters=now,
-            stats=stats[0],
-            log_likelihood=float(log_likelihood[0]),
-            objective=value,
-            history=(value,),
-            n_iter=step,
-        )
-        if abs(value - before) <= relative * (1 + abs(value)):
-            return last.updated(status=FitStatus.CONVERGED, is_collapsed=False)
-        if not stats[0].counts.min() > MIN_PART * stats[0].counts.sum():
-            return last
-        if step < n_steps:
-            now = family.m_step(stats[0], prior, now)
-            if _is_at_floor(problem, stats[0], prior, now):
-                return last
-    return last.updated(is_collapsed=False)
-
-
-def _is_at_floor(
-    problem: Problem, stats: SufficientStats, prior: Prior | None, parameters: WhitenedParameters
-) -> bool:
-    """Return whether a variance of an M-step is at its floor, or not finite."""
-    family, estimates = problem.family, [parameters]
-    if family.code in ("VEE", "EVV"):
-        # These give any scatter a volume that others have: one that is flat shows without that.
-        estimates.append(FAMILIES["full" if family.code == "EVV" else "tied"].m_step(stats, prior))
-    least = (1 + SETTINGS.at_floor) * family.min_variance
-    return not all(one.is_finite and family.smallest_variance(one.covariances) > least for one in estimates)
-
-
 def has_compiled_run(problem: Problem) -> bool:
     """Return whether the extension runs EM on these rows: stored for it, without noise or long tails."""
     family = problem.family
@@ -280,12 +207,7 @@ def _stack(ends: Sequence[Fit]) -> SufficientStats:
 
 
 def _compiled_runs(
-    problem: Problem,
-    starts: Sequence[Fit],
-    prior: Prior | None,
-    n_steps: int,
-    relative: float,
-    n_threads: int = 1,
+    problem: Problem, starts: Sequence[Fit], prior: Prior | None, n_steps: int, relative: float
 ) -> list[Fit]:
     """Return the ends of plain steps, each run by one call of the extension.
 
@@ -295,7 +217,7 @@ def _compiled_runs(
     """
     family = problem.family
     if not isinstance(prior, AdaptivePrior):
-        return _runs_of_prior(problem, starts, prior, n_steps, relative, n_threads)
+        return _runs_of_prior(problem, starts, prior, n_steps, relative)
     parameters = batch([start.parameters for start in starts])
     stats, likelihoods = problem.e_step(parameters)
     ends = [
@@ -315,7 +237,7 @@ def _compiled_runs(
         parameters = family.m_step(stats, adapted, parameters)
         more = [end.updated(parameters=parameters[i]) for i, end in enumerate(ends)]
         n_more = min(3 * n_done, n_steps - n_done)
-        more = _runs_of_prior(problem, more, adapted, n_more, relative, n_threads)
+        more = _runs_of_prior(problem, more, adapted, n_more, relative)
         ends = [
             new.updated(n_iter=end.n_iter + new.n_iter) if new.n_iter else end
             for end, new in zip(ends, more, strict=True)
@@ -328,12 +250,7 @@ def _compiled_runs(
 
 
 def _runs_of_prior(
-    problem: Problem,
-    starts: Sequence[Fit],
-    prior: Prior | None,
-    n_steps: int,
-    relative: float,
-    n_threads: int,
+    problem: Problem, starts: Sequence[Fit], prior: Prior | None, n_steps: int, relative: float
 ) -> list[Fit]:
     """Return the ends of plain steps under one prior, or under that of each start."""
     family, n_components, n_features = problem.family, starts[0].parameters.n_components, problem.n_features
@@ -343,23 +260,16 @@ def _runs_of_prior(
     (added, divisors, *frames), numbers = family.kernel_arguments(terms, shape, n_features)
     assert added is not None
     assert divisors is not None
-    rows, of_weights = (np.ascontiguousarray(columns), row_weights), float(terms.rows)
-    ends: list[Fit | None] = [None] * len(starts)
-    left = deque(range(len(starts)))
-
-    def run_those_left() -> None:
-        while left:
-            try:
-                i = left.popleft()
-            except IndexError:  # another thread took the last one
-                return
-            now, arrays = starts[i].parameters, (*rows, added[i], divisors[i], *frames)
-            start = now.weights, now.means, now.covariances
-            known = *numbers, of_weights
-            end = compiled.plain_run(arrays, start, problem.n_stats, *known, n_steps=n_steps, tol=relative)
-            parameters, stats, (log_likelihood, objective, n_iter, gain), is_collapsed = end
-            converged = not is_collapsed and n_iter < n_steps
-            ends[i] = starts[i].updated(
+    rows, known = (np.ascontiguousarray(columns), row_weights), (*numbers, float(terms.rows))
+    ends = []
+    for i, start in enumerate(starts):
+        now, arrays = start.parameters, (*rows, added[i], divisors[i], *frames)
+        mixture = now.weights, now.means, now.covariances
+        end = compiled.plain_run(arrays, mixture, problem.n_stats, *known, n_steps=n_steps, tol=relative)
+        parameters, stats, (log_likelihood, objective, n_iter, gain), is_collapsed = end
+        converged = not is_collapsed and n_iter < n_steps
+        ends.append(
+            start.updated(
                 parameters=WhitenedParameters(*parameters),
                 status=FitStatus.CONVERGED if converged else FitStatus.MAX_ITER,
                 log_likelihood=float(log_likelihood),
@@ -372,148 +282,5 @@ def _runs_of_prior(
                 gain=float(gain),
                 is_collapsed=is_collapsed,
             )
-
-    run_in_threads(run_those_left, min(n_threads, len(starts)))
-    return [end for end in ends if end is not None]
-
-
-# --- passes that are counted --------------------------------------------------------------------
-
-
-class EMRun:
-    """One run of EM, which counts the passes and remembers the best mixture.
-
-    Parameters
-    ----------
-    problem : Problem
-    start : Fit
-    prior : Prior or None
-    max_iter : int
-        The most passes; at least one is taken.
-    callback : callable, optional
-    compared_on : Problem, optional
-        The rows, or a sample of them, that are left out to choose the strengths of the prior.
-    """
-
-    def __init__(
-        self,
-        problem: Problem,
-        start: Fit,
-        prior: Prior | None,
-        max_iter: int,
-        callback: Callback | None = None,
-        compared_on: Problem | None = None,
-    ) -> None:
-        self.compared_on = (problem if compared_on is None else compared_on).compared
-        self.problem, self.free_prior = problem, prior
-        # The prior of the run, once the first pass has shown what it is for these rows.
-        self.prior: Prior | None = None
-        # The likelihood of rows left out, at the best mixture under the prior of the run, if it is known.
-        self.left_out = -np.inf
-        self.max_iter, self.callback = max_iter, callback
-        self.history: list[float] = []
-        self.start = self.best = start.updated(parameters=problem.family.with_dof(start.parameters))
-        self.status = FitStatus.MAX_ITER
-        self.has_ended = False
-
-    def evaluate(self, parameters: WhitenedParameters) -> tuple[SufficientStats, float] | None:
-        """Return sufficient statistics and objective of one mixture, by one pass; None if the run has ended.
-
-        A run ends after `max_iter` passes, or when the callback asks to stop.
-        """
-        is_first = not self.history
-        if len(self.history) >= max(self.max_iter, 1):
-            self.has_ended = True
-            return None
-        stats, likelihood = self.problem.e_step(parameters[None])
-        family = self.problem.family
-        if is_first and self.free_prior is not None:
-            self.prior = self.free_prior.of_strengths(self.start.strengths).adapted_to(family, stats[0])
-        value = float((likelihood + family.log_prior(parameters[None], self.prior))[0])
-        if is_first or value >= self.best.objective:
-            self.history.append(value)
-            self.best = self.start.updated(
-                parameters=parameters,
-                status=FitStatus.MAX_ITER,
-                objective=value,
-                log_likelihood=float(likelihood[0]),
-                stats=stats[0],
-                n_iter=len(self.history),
-            )
-        else:
-            self.history.append(self.best.objective)
-        so_far = self.best.updated(n_iter=len(self.history), history=tuple(self.history))
-        if self.callback is not None and self.callback(so_far):
-            self.status, self.has_ended = FitStatus.STOPPED, True
-            return None
-        return stats[0], value
-
-    @property
-    def strengths(self) -> Strengths | None:
-        """The strengths of the prior; None if it has none."""
-        return self.prior.strengths if isinstance(self.prior, Shrinkage) else None
-
-    def adapt_prior(self) -> bool:
-        """Adapt the prior to the best mixture; return whether there is a prior that adapts.
-
-        The objective changes by a constant and by its slope. The constant is added to the objectives of
-        earlier passes, so that they are comparable with those of later ones, and still increase.
-        """
-        best, family, strengths = self.best, self.problem.family, self.strengths
-        if not isinstance(self.free_prior, AdaptivePrior) or best.stats is None or strengths is None:
-            return False
-        if self.free_prior.strengths is None and not self.start.keeps_strengths:
-            known = (
-                best.stats,
-                self.free_prior,
-                strengths,
-                best.parameters,
-                self.problem.weight,
-                best.log_likelihood,
-            )
-            # Those of the start, or of the adaptation before, are near.
-            is_near = self.start.strengths is not None or self.left_out > -np.inf
-            strengths, self.left_out = best_strengths(self.compared_on.few, *known, is_near=is_near)
-        self.prior = self.free_prior.of_strengths(strengths).adapted_to(family, best.stats)
-        objective = best.log_likelihood + float(family.log_prior(best.parameters[None], self.prior)[0])
-        self.history = [value + objective - best.objective for value in self.history]
-        self.best = best.updated(objective=objective)
-        return True
-
-    def go_back_to(self, best: Fit, prior: Prior | None) -> None:
-        """Take back what the run has done since a result; its passes still count."""
-        kept, n_more = self.history[: best.n_iter], len(self.history) - best.n_iter
-        shift = best.objective - kept[-1]
-        self.history = [value + shift for value in kept] + [best.objective] * n_more
-        self.best, self.prior = best, prior
-
-    def take_last_m_step(self) -> None:
-        """Take one more M-step, if that is better.
-
-        The sufficient statistics of the last pass are at hand, and one further pass evaluates the step.
-        """
-        best, problem = self.best, self.problem
-        assert best.stats is not None
-        parameters = problem.m_step(best.stats, self.prior, best.parameters)[None]
-        stats, likelihood = problem.e_step(parameters)
-        objective = float((likelihood + problem.family.log_prior(parameters, self.prior))[0])
-        if objective >= best.objective:
-            self.best = best.updated(
-                parameters=parameters[0],
-                objective=objective,
-                log_likelihood=float(likelihood[0]),
-                stats=stats[0],
-            )
-
-    def result(self) -> Fit:
-        """Return the best mixture of the run."""
-        return self.best.updated(
-            prior=self.prior,
-            strengths=self.strengths,
-            left_out=None,
-            elliptical=None,
-            optimism=0.0,
-            n_iter=len(self.history),
-            history=tuple(self.history),
-            status=self.status,
         )
+    return ends

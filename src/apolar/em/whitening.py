@@ -165,7 +165,12 @@ def whitening_around(parameters: MixtureParameters, family: Family) -> Whitening
     weights, means = parameters.weights, parameters.means
     weights = weights if parameters.noise is None else weights / weights.sum()
     centre = weights @ means
-    family, covariances = family.without_correlations(parameters.covariances)
+    covariances = parameters.covariances
+    if family.has_factors:
+        # Their average is taken without a matrix of all columns.
+        variances = family.diagonals(covariances)
+        covariances = variances if family.unit_axes else variances.mean(axis=-1)
+        family = family.row_family
     between = family.between(means - centre, weights).sum(axis=0)
     within = family.average(covariances, weights)
     total = within + between / family.divisor(np.ones(()), means.shape[1])
@@ -316,7 +321,8 @@ def find_far_rows(rows: Rows, moments: RowMoments) -> IndexArray:
         is_far = np.zeros(len(values), dtype=bool)
         for column in np.flatnonzero(is_suspect | ~np.isfinite(moments.variances)):
             is_far |= _is_far(values[:, column].astype(np.float64), weights, most / moments.weight)
-    return np.flatnonzero(is_far)
+    # Of few rows, each is far from the others in some column, if there are many columns.
+    return np.flatnonzero(is_far & (2 * np.count_nonzero(is_far) <= len(values)))
 
 
 def _is_far(values: Array, weights: Array | None, share: float) -> Array:

@@ -12,8 +12,16 @@ from apolar._core.checks import CovarianceType, StartName, numeric_array, random
 from apolar._core.constants import MIN_WEIGHT
 from apolar.data import Rows
 from apolar.em.problem import Problem
-from apolar.em.result import FitStatus
-from apolar.em.variational import PosteriorFit, run_variational
+from apolar.em.result import FitStatus, in_canonical_order
+from apolar.em.variational import (
+    ConjugatePrior,
+    Posterior,
+    PosteriorFit,
+    expected_log_weights,
+    log_density_shifts,
+    mean_weights,
+    run_variational,
+)
 from apolar.em.whitening import check_scale, whitening_of
 from apolar.estimator.fit import NotConvergedWarning, check_enough_rows, check_memory
 from apolar.estimator.fitted import FittedState
@@ -22,14 +30,7 @@ from apolar.estimator.inputs import check_columns, family_of, float_type, is_pat
 from apolar.estimator.summary import Summary
 from apolar.exceptions import warn_user
 from apolar.mixture.families import Family
-from apolar.mixture.parameters import MixtureParameters, WhitenedParameters, canonical_order
-from apolar.mixture.posterior import (
-    ConjugatePrior,
-    Posterior,
-    expected_log_weights,
-    log_density_shifts,
-    mean_weights,
-)
+from apolar.mixture.parameters import MixtureParameters, WhitenedParameters
 from apolar.moments.covariance import RowMoments, row_moments
 from apolar.search.given import requested_candidates
 
@@ -283,26 +284,28 @@ covariance_prior_ : float or ndarray
         check_scale(moments, rows.names, self.reg_covar or 0.0)
         problem = Problem(rows, family, whitening_of(moments, family), threads)
         check_enough_rows(problem, int(self.n_components))
-        family, whitening = problem.family, problem.whitening
+        whitening = problem.whitening
         known, conjugate = self._priors(problem, moments)
         candidates = requested_candidates(self, problem, X, prior, has_weight)
-        rng, best = random_generator(self.random_state), None
-        last = FittedState.of(self) if self.warm_start and hasattr(self, "weights_") else None
-        for _ in range(1 if last is not None else candidates.n_init):
-            if isinstance(last, VariationalState):
-                start = last.as_start(problem)
-            else:
-                drawn = candidates.draw(rng)[0]
-                parameters = drawn.parameters
-                if not candidates.keeps_order:
-                    # Under a process, the heaviest first are the likeliest.
-                    means = whitening.inverse_transform(parameters.means)
-                    parameters = family.reordered(parameters, canonical_order(parameters.weights, means))
-                stats = family.stats_of(parameters, problem.weight, None)
-                start = PosteriorFit(conjugate.posterior(family, stats), drawn.start)
-            end = run_variational(problem, conjugate, start, self.max_iter, self.tol, self._print_pass)
-            best = end if best is None or end.lower_bound > best.lower_bound else best
-        assert best is not None
+        rng = random_generator(self.random_state)
+
+        def drawn_start() -> PosteriorFit:
+            drawn = candidates.draw(rng)[0]
+            if not candidates.keeps_order:
+                # Under a process, the heaviest first are the likeliest.
+                drawn = in_canonical_order(drawn, family, whitening)
+            stats = family.stats_of(drawn.parameters, problem.weight, None)
+            return PosteriorFit(conjugate.posterior(family, stats), drawn.start)
+
+        if self.warm_start and hasattr(self, "weights_"):
+            last = FittedState.of(self)
+            assert isinstance(last, VariationalState)
+            starts = [last.as_start(problem)]
+        else:
+            starts = [drawn_start() for _ in range(candidates.n_init)]
+        settings = self.max_iter, self.tol, self._print_pass
+        ends = [run_variational(problem, conjugate, start, *settings) for start in starts]
+        best = max(ends, key=lambda end: end.lower_bound)
         VariationalState.of_posterior(best, problem, float_type(X), known).set_on(self)
         if best.status is FitStatus.MAX_ITER:
             warn_user(best.status.value, NotConvergedWarning)

@@ -13,7 +13,7 @@ from scipy.stats import qmc
 from apolar._core.arrays import Array
 from apolar._core.checks import check_integer, one_of
 from apolar._core.constants import MIN_WEIGHT
-from apolar._core.display import SHOWN_COLUMNS, Displayed, TableCells, figures
+from apolar._core.display import SHOWN_COLUMNS, Displayed, TableCells, count_noun, figures
 from apolar._core.namespaces import namespace, to_numpy
 from apolar.data import ArrayRows, Rows
 from apolar.estimator.fitted import NOISE_LABEL, FittedState
@@ -224,27 +224,25 @@ class Combination(Displayed):
         return f"Combination({len(self.entropies)} components, {self.n_clusters} clusters: {groups})"
 
     def _display(self) -> tuple[str, TableCells]:
-        n_components, rows = len(self.entropies), []
-        for n in range(n_components, 0, -1):
-            pair = () if n == n_components else self.merges[n_components - n - 1]
-            # At one cluster the entropy is zero, up to rounding.
-            entropy = float(self.entropies[n - 1])
-            shown = "0" if entropy < 1e-9 else figures(entropy)
-            shown = _percentage(self.overlaps[n - 1]) if self.by == "overlap" else shown
-            cells = [shown, " with ".join(map(_plus, pair))]
-            rows.append([str(n), *cells, "<-" if n == self.n_clusters else ""])
+        # At one cluster the entropy is zero, up to rounding.
+        shown = ["0" if entropy < 1e-9 else figures(entropy) for entropy in self.entropies.tolist()]
+        if self.by == "overlap":
+            shown = list(map(_percentage, self.overlaps))
+        combined = ["", *(" with ".join(map(_plus, pair)) for pair in self.merges)]
+        rows = [
+            [str(n), shown[n - 1], text, "<-" if n == self.n_clusters else ""]
+            for n, text in zip(range(len(shown), 0, -1), combined, strict=True)
+        ]
         return self.sentence, (["clusters", self.by, "combined", ""], rows)
 
     @property
     def sentence(self) -> str:
         """Which components each cluster holds."""
-        clusters = "1 cluster" if self.n_clusters == 1 else f"{self.n_clusters} clusters"
-        components = (
-            "1 component combines"
-            if len(self.entropies) == 1
-            else f"{len(self.entropies)} components combine"
+        n, clusters = len(self.entropies), count_noun(self.n_clusters, "cluster")
+        combine = "combines" if n == 1 else "combine"
+        return (
+            f"{count_noun(n, 'component')} {combine} into {clusters}: {', '.join(map(_plus, self.groups))}."
         )
-        return f"{components} into {clusters}: {', '.join(map(_plus, self.groups))}."
 
 
 def cluster_shares(shares: Any, groups: Sequence[Group]) -> Any:
@@ -269,19 +267,17 @@ def combine(mixture: Any, rows: Rows, n_clusters: int | None, by: str = "entropy
     those that are in doubt are kept.
     """
     one_of(by, "by", ("entropy", "overlap"))
-    posteriors = FittedState.of(mixture).answer(
+    state = FittedState.of(mixture)
+    posteriors = state.answer(
         rows, "probabilities", mixture.n_threads, lambda shares: shares[shares.max(axis=1) < 1]
     )
     posteriors = np.asarray(posteriors if rows.is_distributed else to_numpy(posteriors), dtype=np.float64)
-    state = FittedState.of(mixture)
     n_rows = float(rows.n_rows or state.n_samples_seen or len(posteriors))
     merges, entropies, overlaps = _merge_steps(posteriors, n_rows * state.parameters.weights, by)
-    chosen = n_clusters
-    if chosen is None:
-        chosen = (
-            elbow(entropies) if by == "entropy" else int(np.flatnonzero(overlaps <= MAX_OVERLAP).max()) + 1
-        )
-    return Combination(mixture, chosen, merges, entropies, overlaps, by).with_n_clusters(chosen)
+    if n_clusters is None:
+        apart = np.flatnonzero(overlaps <= MAX_OVERLAP)
+        n_clusters = elbow(entropies) if by == "entropy" else int(apart.max()) + 1
+    return Combination(mixture, n_clusters, merges, entropies, overlaps, by).with_n_clusters(n_clusters)
 
 
 def elbow(entropies: Array) -> int:
@@ -327,12 +323,10 @@ def _merge_steps(
     by : {"entropy", "overlap"}
     """
     groups: list[Group] = [(k,) for k in range(posteriors.shape[1])]
-    shares, gains = posteriors.T.copy(), np.zeros((len(groups), len(groups)))
+    shares, merges = posteriors.T.copy(), list[tuple[Group, Group]]()
     entropies, largest = list[float](), list[float]()
-    merges = list[tuple[Group, Group]]()
     negative = xlogy(shares, shares).sum(axis=1)
-    for k in range(len(groups)):
-        gains[k, :k] = gains[:k, k] = _entropy_gains(shares[:k], negative[:k], shares[k], negative[k])
+    gains = np.array([_entropy_gains(shares, negative, *each) for each in zip(shares, negative, strict=True)])
     while True:
         overlaps = _overlaps(shares, np.array([counts[list(group)].sum() for group in groups]))
         entropies.append(-float(negative.sum()))
@@ -355,9 +349,7 @@ def _merge_steps(
 
 def _overlaps(shares: Array, counts: Array) -> Array:
     """Return the overlap of each pair of clusters: see `Combination`."""
-    labels, n = shares.argmax(axis=0), len(shares)
-    is_noise = 1 - shares.sum(axis=0) > shares.max(axis=0)
-    assigned = (labels == np.arange(n)[:, None]) & ~is_noise
+    assigned = cluster_labels(shares.T) == np.arange(len(shares))[:, None]
     mistaken = shares @ assigned.T / np.maximum(counts, MIN_WEIGHT)[:, None]
     np.fill_diagonal(mistaken, 0.0)
     return np.asarray(mistaken + mistaken.T)

@@ -39,13 +39,11 @@ def to_sklearn(model: Any) -> Any:
     if kind.shares_covariance and name != "tied":
         covariances = np.repeat(covariances[None], n, axis=0)
     stored, of_posterior = FAMILIES[name], [f"{field}_" for field in state.stored_shapes(kind, n, m)]
-    known, cls = vars(model), sklearn.mixture.GaussianMixture
-    if of_posterior:
-        cls = sklearn.mixture.BayesianGaussianMixture
+    known, theirs = vars(model), sklearn.mixture
+    cls = theirs.BayesianGaussianMixture if of_posterior else theirs.GaussianMixture
     parameters = {each: value for each, value in model.get_params(deep=False).items() if "_prior" in each}
-    is_seed = not isinstance(model.random_state, np.random.Generator)
-    made = cls(n_components=n, covariance_type=name, **parameters)
-    made.set_params(random_state=model.random_state if is_seed else None)
+    seed = None if isinstance(model.random_state, np.random.Generator) else model.random_state
+    made = cls(n_components=n, covariance_type=name, random_state=seed, **parameters)
     fitted = {each: known[each] for each in (*SAME.split(), *of_posterior) if each in known}
     fitted["covariances_"] = covariances.astype(state.dtype)
     fitted["precisions_"] = stored.precisions(covariances).astype(state.dtype)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -19,12 +20,17 @@ from apolar.data import Rows
 from apolar.em.low_density import with_noise_component
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus, SearchCost, in_canonical_order
-from apolar.em.whitening import refuse_rows_out_of_reach
+from apolar.estimator.fit_warnings import warn_of_rows, warnings_of
 from apolar.estimator.fitted import FittedState
-from apolar.estimator.inputs import allows_rounding, check_columns, float_type, is_path, n_threads_of
-from apolar.estimator.known_inputs import known_of
+from apolar.estimator.inputs import (
+    allows_rounding,
+    check_columns,
+    float_type,
+    is_path,
+    known_of,
+    n_threads_of,
+)
 from apolar.estimator.model_files import Checkpoint, stored_state
-from apolar.estimator.summary import warn_of_constant_columns, warn_of_far_rows, warnings_of
 from apolar.exceptions import ApolarWarning, DisagreementWarning, SkippedStartWarning, warn_user
 from apolar.mixture.families import Family
 from apolar.mixture.parameters import NoiseBox
@@ -49,7 +55,7 @@ except ImportError:  # pragma: no cover - older scikit-learn
 __all__ = [
     "CallbackSupportMixin",
     "NotConvergedWarning",
-    "Search",
+    "best_solution",
     "check_enough_rows",
     "check_memory",
     "fit_rows",
@@ -118,7 +124,7 @@ def fit_rows(
         What the user knows, `y`, `groups` and `fixed`.
     """
     check_memory(family, int(estimator.n_components), rows.n_features)
-    last = stored_state(estimator, family, rows.n_features)
+    last = stored_state(estimator, family, rows.n_features) if estimator.warm_start is not False else None
     problem = problem_of(estimator, rows, family, estimator.noise)
     known = known_of(problem, int(estimator.n_components), has_weight, **knowledge)
     if known is not None:
@@ -132,6 +138,9 @@ def fit_rows(
         last = _last_state(estimator, rows.n_features)
 
     progress = FitProgress(estimator, X, problem)
+    checkpoint = None if estimator.checkpoint is None else Checkpoint(estimator)
+    observers: list[Observer] = [] if checkpoint is None else [checkpoint]
+    observers += [progress] if progress.is_watched else []
 
     def start(problem: Problem, prior: Prior | None) -> Candidates:
         if last is None:
@@ -139,16 +148,23 @@ def fit_rows(
         warm = warm_start_of(last, problem, is_same=not is_stored)
         return Candidates(lambda _: [warm], keeps_order=keeps_order)
 
-    checkpoint = Checkpoint(estimator)
-    search = Search(estimator, problem, prior, start, float_type(X), (checkpoint, progress))
-    solution = search.best(is_continued=last is not None and last.is_rounded)
-    fit, state = solution.fit, solution.state
+    solution = best_solution(
+        estimator,
+        problem,
+        prior,
+        start,
+        is_continued=last is not None and last.is_rounded,
+        dtype=float_type(X),
+        observers=observers,
+    )
+    fit, state = solution.fit, solution.state(float_type(X))
     is_collapsed = solution.problem.family.is_collapsed(fit.parameters.covariances)
     if is_collapsed and fit.status is FitStatus.CONVERGED and estimator.reg_covar == 0:
         raise ValueError(ILL_DEFINED)
     state.set_on(estimator)
     vars(estimator).pop("_stream", None)
-    checkpoint.write(state)
+    if checkpoint is not None:
+        checkpoint.write(state)
     is_short = fit.status is FitStatus.MAX_ITER and estimator.max_iter > 0
     if is_short or fit.status is FitStatus.INTERRUPTED:
         warn_user(fit.status.value, NotConvergedWarning)
@@ -156,12 +172,10 @@ def fit_rows(
     skipped = fit.skipped if is_by_moments else ()
     for warning in (*map(SkippedStartWarning, skipped), *fit.warnings):
         warn_user(warning)
-    if not estimator.noise:
-        warn_of_far_rows(problem.far_rows, has_weight)
-    if problem.scale is not None and not rows.is_sparse:  # words that no row has are constant columns
-        names = getattr(estimator, "feature_names_in_", None)
-        used = "Criteria such as BIC count their parameters."
-        warn_of_constant_columns(problem.scale.mean, problem.scale.variances, names, used)
+    # Words that no row has are constant columns.
+    scale = None if rows.is_sparse else problem.scale
+    used = "Criteria such as BIC count their parameters."
+    warn_of_rows(estimator, scale, problem.far_rows, has_weight, used)
     progress.end(fit.status.value)
 
 
@@ -191,7 +205,6 @@ def problem_of(
     check_columns(estimator, rows.n_features)
     threads, n_components = n_threads_of(estimator), estimator.n_components
     problem = Problem(rows, family, threads=threads, measurement=estimator.reg_covar or 0.0)
-    refuse_rows_out_of_reach(problem.rows, problem.whitening, problem.far_rows)
     if noise:
         problem = with_noise_component(problem, noise, box)
     check_enough_rows(problem, n_components)
@@ -236,138 +249,122 @@ def _last_state(estimator: Any, n_features: int) -> FittedState | None:
     return last if last.parameters.means.shape == (estimator.n_components, n_features) else None
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """The best mixture of a search.
+class Solution(NamedTuple):
+    """The best mixture of a search, with the prior that it was found under.
 
-    Attributes
-    ----------
-    fit : Fit
-    problem : Problem
-        The one that was solved: as given, or with the rounding errors of the rows.
-    dtype : dtype
-        The floating type of the attributes.
-    keeps_order : bool
-        Whether components are in the order in which the user gave them.
-    prior : Prior or None
+    The problem is that which was solved: as given, or with the rounding errors of the rows.
     """
 
     fit: Fit
     problem: Problem
-    dtype: Any
-    keeps_order: bool
     prior: Prior | None
 
-    @property
-    def state(self) -> FittedState:
-        """The fitted state, with the density of the mixture as it is returned, and that of rows left out.
+    def state(self, dtype: Any) -> FittedState:
+        """Return the fitted state, with the density of the mixture as it is returned, and of rows left out.
 
         EM computes the density with the measurement errors of rows, and before parameters are rounded in the
         transform to the units of the data.
         """
         problem = self.problem
-        state = FittedState.of_fit(self.fit, problem, self.dtype)
+        state = FittedState.of_fit(self.fit, problem, dtype)
         return state.with_likelihood(problem.rows, self.prior, problem.threads)
 
 
-@dataclass(frozen=True, eq=False)
-class Search:
-    """The searches for the best mixture of some rows, whose passes are reported together.
+def best_solution(
+    estimator: Any,
+    problem: Problem,
+    prior: Prior | None,
+    start: Callable[[Problem, Prior | None], Candidates],
+    *,
+    is_continued: bool,
+    dtype: Any = np.float64,
+    observers: Sequence[Observer] = (),
+) -> Solution:
+    """Return the best mixture that has no component narrower than the rounding errors of the rows.
 
-    Attributes
+    Where values repeat because they are rounded, as in integers, the likelihood grows without bound as a
+    component becomes flat in a column, and flat components say nothing about clusters. If the best mixture
+    has one, the search is repeated for rows that are known up to their rounding errors only. If there is an
+    optimum without flat components near what that finds, the rounding errors are not needed, and that is the
+    result. Rows without repeated values are fitted once, as they are.
+
+    Parameters
     ----------
     estimator : GaussianMixture
     problem : Problem
     prior : Prior or None
     start : callable
         Takes a problem and a prior, and returns the candidates.
+    is_continued : bool
+        Whether the start is from a fit to rows that were known up to their rounding errors.
     dtype : dtype
         The floating type of the attributes.
-    observers : tuple of callable
+    observers : sequence of callable
         Called after each pass with the result so far and the function that makes a fitted state of one; they
         return whether to stop.
     """
+    # To check that EM ended at a maximum, to compare partitions, and for the resolution of the columns.
+    sample = problem.subsample(SETTINGS.sample_rows, np.random.default_rng(0))
+    has_rounding = allows_rounding(estimator)
+    variances = sample.rounding_variances() if has_rounding else np.zeros(problem.n_features)
+    solve = partial(_solve, estimator, dtype, observers)
+    if not (is_continued and np.any(variances)):
+        plain = solve(problem, sample, prior, start(problem, prior))
+        is_flat = problem.is_narrower(plain.fit.parameters, variances)
+        if plain.fit.status.is_stopped or not is_flat:
+            return plain
+    coarse, coarse_sample = (each.replace(measurement=variances) for each in (problem, sample))
+    coarse_prior = coarse.prior_for(prior)
+    candidates = start(coarse, coarse_prior)
+    rounded = solve(coarse, coarse_sample, coarse_prior, candidates)
+    if rounded.fit.status is not FitStatus.CONVERGED:
+        return rounded
+    again = replace(rounded.fit, status=FitStatus.NOT_RUN, is_from_all_rows=True)
+    exact = solve(problem, sample, prior, Candidates(lambda _: [again], keeps_order=candidates.keeps_order))
+    is_flat = problem.is_narrower(exact.fit.parameters, variances)
+    if exact.fit.status is not FitStatus.CONVERGED or is_flat:
+        return rounded
+    # The starts disagreed in the search; this run had only one.
+    disagreement = [each for each in again.warnings if isinstance(each, DisagreementWarning)]
+    return exact._replace(fit=replace(exact.fit, warnings=(*exact.fit.warnings, *disagreement)))
 
-    estimator: Any
-    problem: Problem
-    prior: Prior | None
-    start: Callable[[Problem, Prior | None], Candidates]
-    dtype: Any
-    observers: tuple[Observer, ...] = ()
 
-    def best(self, *, is_continued: bool) -> Solution:
-        """Return the best mixture that has no component narrower than the rounding errors of the rows.
+def _solve(
+    estimator: Any,
+    dtype: Any,
+    observers: Sequence[Observer],
+    problem: Problem,
+    sample: Problem,
+    prior: Prior | None,
+    start: Candidates,
+) -> Solution:
+    """Return the best mixture for some rows, its components in order, with the warnings about it."""
 
-        Where values repeat because they are rounded, as in integers, the likelihood grows without bound as a
-        component becomes flat in a column, and flat components say nothing about clusters. If the best
-        mixture has one, the search is repeated for rows that are known up to their rounding errors only. If
-        there is an optimum without flat components near what that finds, the rounding errors are not needed,
-        and that is the result. Rows without repeated values are fitted once, as they are.
+    def solution(fit: Fit) -> Solution:
+        if not start.keeps_order:
+            fit = in_canonical_order(fit, problem.family, problem.whitening)
+        return Solution(fit, problem.for_mixture(fit.parameters), prior)
 
-        Parameters
-        ----------
-        is_continued : bool
-            Whether the start is from a fit to rows that were known up to their rounding errors.
-        """
-        # To check that EM ended at a maximum, to compare partitions, and for the resolution of the columns.
-        sample = self.problem.subsample(SETTINGS.sample_rows, np.random.default_rng(0))
-        variances = np.zeros(self.problem.n_features)
-        if allows_rounding(self.estimator):
-            variances = sample.rounding_variances()
-        if not (is_continued and np.any(variances)):
-            plain = self._solve(sample)
-            is_flat = self.problem.is_narrower(plain.fit.parameters, variances)
-            if plain.fit.status.is_stopped or not is_flat:
-                return plain
-        rounded = self._solve(sample, variances)
-        if rounded.fit.status is not FitStatus.CONVERGED:
-            return rounded
-        start = replace(rounded.fit, status=FitStatus.NOT_RUN, is_from_all_rows=True)
-        exact = self._solve(sample, start=Candidates(lambda _: [start], keeps_order=rounded.keeps_order))
-        is_flat = self.problem.is_narrower(exact.fit.parameters, variances)
-        if exact.fit.status is not FitStatus.CONVERGED or is_flat:
-            return rounded
-        # The starts disagreed in the search; this run had only one.
-        disagreement = [each for each in start.warnings if isinstance(each, DisagreementWarning)]
-        return replace(exact, fit=replace(exact.fit, warnings=(*exact.fit.warnings, *disagreement)))
+    def state(fit: Fit) -> FittedState:
+        known = solution(fit)
+        return FittedState.of_fit(known.fit, known.problem, dtype)
 
-    def _solve(
-        self, sample: Problem, variances: Array | None = None, start: Candidates | None = None
-    ) -> Solution:
-        """Return the best mixture for rows with errors of some variances, its components in order."""
-        problem, prior, estimator = self.problem, self.prior, self.estimator
-        if variances is not None:
-            problem, sample = (each.replace(measurement=variances) for each in (problem, sample))
-            prior = problem.prior_for(prior)
-        start = start or self.start(problem, prior)
+    def report(fit: Fit) -> bool:
+        return any(observe(fit, state) for observe in observers)
 
-        def solution(fit: Fit) -> Solution:
-            if not start.keeps_order:
-                fit = in_canonical_order(fit, problem.family, problem.whitening)
-            found = problem.for_mixture(fit.parameters)
-            return Solution(fit, found, self.dtype, start.keeps_order, prior)
-
-        def state(fit: Fit) -> FittedState:
-            known = solution(fit)
-            return FittedState.of_fit(known.fit, known.problem, self.dtype)
-
-        def report(fit: Fit) -> bool:
-            return any(observe(fit, state) for observe in self.observers)
-
-        result, candidates = best_fit(
-            problem,
-            prior,
-            start,
-            tol=estimator.tol,
-            max_iter=estimator.max_iter,
-            rng=random_generator(estimator.random_state),
-            sample=sample,
-            callback=report,
-        )
-        on_all, on_sample = (rows.for_mixture(result.parameters) for rows in (problem, sample))
-        return solution(
-            replace(result, warnings=tuple(warnings_of(on_all, prior, result, candidates, on_sample)))
-        )
+    result, candidates = best_fit(
+        problem,
+        prior,
+        start,
+        tol=estimator.tol,
+        max_iter=estimator.max_iter,
+        rng=random_generator(estimator.random_state),
+        sample=sample,
+        callback=report if observers else None,
+    )
+    on_all, on_sample = (rows.for_mixture(result.parameters) for rows in (problem, sample))
+    warnings = warnings_of(on_all, prior, result, candidates, on_sample)
+    return solution(replace(result, warnings=tuple(warnings)))
 
 
 class FitProgress:
@@ -389,6 +386,7 @@ class FitProgress:
         if getattr(estimator, "_skl_callbacks", None) or hasattr(estimator, "_parent_callback_ctx"):
             self.context = estimator._init_callback_context(max_subtasks=None)
             self.context.call_on_fit_task_begin(estimator=estimator, X=X)
+        self.is_watched = bool(estimator.verbose or self.report or self.context)
 
     def report_search(self, cost: SearchCost) -> None:
         """Report what the search for a start took so far."""

@@ -199,65 +199,59 @@ class FittedState:
             vars(estimator).pop(name, None)
         vars(estimator).update(attributes, _state=self)
 
+    @_singular_in_words()
     def attributes(self) -> dict[str, Any]:
-        """Return the fitted attributes by name."""
-        noise, n_features = self.parameters.noise, self.parameters.n_features
-        others = {f"{one.name}_": getattr(self, one.name) for one in fields(self)[3:]}
-        of_mixture = self._mixture_attributes()
-        if self.family.has_factors:
-            of_noise, loadings = split(of_mixture["covariances_"])
-            known = loadings.shape[-1], loadings, of_noise
-            of_mixture.update(zip(_OF_FACTORS, known, strict=True))
-        return {
-            **of_mixture,
-            "noise_weight_": 0.0 if noise is None else float(noise_weights(self.parameters.weights)),
-            "noise_box_": noise,
-            "rounding_variances_": np.zeros(n_features),
-            "shrinkage_": Strengths(),
-            **{name: value for name, value in others.items() if value is not None},
-            "n_features_in_": n_features,
-        }
+        """Return the fitted attributes by name.
 
-    def _mixture_attributes(self) -> dict[str, Any]:
-        """Return the attributes of the mixture itself.
-
-        If a value leaves the range of single precision, all are in double precision.
+        If a value of the mixture leaves the range of single precision, all are in double precision.
         """
-        kind, parameters = self.family, self.parameters
+        kind, parameters, noise = self.family, self.parameters, self.parameters.noise
         if not parameters.is_finite:
             raise ValueError(
                 "EM ended in parameters that are not finite: components vary by less than rounding errors. "
                 "Ask for fewer components, or use the default prior."
             )
-        double = {
+        shown = {
             "weights_": parameters.weights,
             "means_": parameters.means,
             "covariances_": parameters.covariances,
             "precisions_": kind.precisions(parameters.covariances),
         }
         if not kind.has_factors:
-            with _singular_in_words():
-                double["precisions_cholesky_"] = kind.whiteners(parameters.covariances)
+            shown["precisions_cholesky_"] = kind.whiteners(parameters.covariances)
         if parameters.dof is not None:
-            double["dof_"] = parameters.dof
+            shown["dof_"] = parameters.dof
         if np.dtype(self.dtype) == np.float32:
             with np.errstate(over="ignore", under="ignore"):
-                single = {name: np.asarray(value).astype(np.float32)[()] for name, value in double.items()}
-            spreads = [kind.diagonals(np.asarray(one)) for name, one in single.items() if "_cov" in name]
+                single = {name: np.asarray(value).astype(np.float32) for name, value in shown.items()}
             in_range = all(np.all(np.isfinite(value)) for value in single.values())
-            if in_range and all(np.all(value > 0) for value in spreads):
-                return single
+            if in_range and np.all(kind.diagonals(single["covariances_"]) > 0):
+                shown = single
         # Copies: an attribute may be changed in place. The single variance of "tied_spherical" is a NumPy
         # scalar, not an array of no dimensions.
-        return {name: np.array(value)[()] for name, value in double.items()}
+        of_mixture: dict[str, Any] = {name: np.array(value)[()] for name, value in shown.items()}
+        if kind.has_factors:
+            of_noise, loadings = split(of_mixture["covariances_"])
+            known = loadings.shape[-1], loadings, of_noise
+            of_mixture.update(zip(_OF_FACTORS, known, strict=True))
+        others = {f"{one.name}_": getattr(self, one.name) for one in fields(self)[3:]}
+        return {
+            **of_mixture,
+            "noise_weight_": 0.0 if noise is None else float(noise_weights(parameters.weights)),
+            "noise_box_": noise,
+            "rounding_variances_": np.zeros(parameters.n_features),
+            "shrinkage_": Strengths(),
+            **{name: value for name, value in others.items() if value is not None},
+            "n_features_in_": parameters.n_features,
+        }
 
     # --- rows -----------------------------------------------------------------------------------
 
     @functools.cached_property
+    @_singular_in_words()
     def whitened(self) -> tuple[Whitening, WhitenedParameters]:
         """The whitening around the mixture, and the mixture in its coordinates."""
-        with _singular_in_words():
-            return mixture_around(self.parameters, self.family)
+        return mixture_around(self.parameters, self.family)
 
     @functools.cached_property
     def natural(self) -> Array:
@@ -290,6 +284,7 @@ class FittedState:
             n_fused=n,
         )
 
+    @one_blas_thread()
     def answer(
         self,
         rows: Rows,
@@ -337,13 +332,14 @@ class FittedState:
             # Those for rows with missing values are on the host.
             return rows.send_back(answer) if keep is None else keep(to_numpy(answer))
 
-        with one_blas_thread():
-            chunk = self._only_chunk(rows)
-            block = None if chunk is None else blocks(chunk)
-            if block is not None:
-                parts = [answers(block)]
-            else:
-                parts = list(blocks.map(rows, answers, n_threads or default_threads()))
+        block, most = None, CHUNK_SIZE // (natural.shape[1] + self.blocks.n_working)
+        if isinstance(rows, ArrayRows) and rows.in_memory and rows.values.shape[0] <= most:
+            # All rows are one chunk.
+            block = blocks(Chunk(rows.values, rows.weights, rows.first_row, rows.n_features, rows.names))
+        if block is not None:
+            parts = [answers(block)]
+        else:
+            parts = list(blocks.map(rows, answers, n_threads or default_threads()))
         values = parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
         if self.parameters.noise is None or what == "densities":
             return values
@@ -352,21 +348,12 @@ class FittedState:
             return xp.where(values == n_components, xp.full_like(values, NOISE_LABEL), values)
         return values[:, :n_components]
 
-    def _only_chunk(self, rows: Rows) -> Chunk | None:
-        """Return all rows as a chunk, if they are in memory, and no more than one; else None."""
-        if not (isinstance(rows, ArrayRows) and rows.in_memory):
-            return None
-        n_numbers = self.natural.shape[1] + self.blocks.n_working
-        if rows.values.shape[0] * n_numbers > CHUNK_SIZE:
-            return None
-        return Chunk(rows.values, rows.weights, rows.first_row, rows.n_features, rows.names)
-
+    @one_blas_thread()
     def likelihood(self, rows: Rows, n_threads: int | None = 1) -> FitSummary:
         """Return what criteria are computed from, but the evidence, by one pass in bounded memory."""
         natural, tails = self.natural, self.tails
-        with one_blas_thread():
-            n_threads = n_threads or default_threads()
-            sums = self.blocks.reduce(rows, lambda block: block.posteriors(natural, "sums", tails), n_threads)
+        n_threads = n_threads or default_threads()
+        sums = self.blocks.reduce(rows, lambda block: block.posteriors(natural, "sums", tails), n_threads)
         density, certainty, weight = (float(value) for value in sums)
         if not weight > 0:
             raise ValueError("The weights of the rows are all zero.")
@@ -397,12 +384,12 @@ class FittedState:
             added = known.added_rows(self.family, self.parameters)
         return LeftOut(self.family, mixture, natural, self.family.tails(mixture, natural), added, weight)
 
+    @one_blas_thread()
     def with_likelihood(self, rows: Rows, prior: Prior | None, n_threads: int) -> FittedState:
         """Return the state with the likelihood of the rows of the fit, and that of rows left out."""
         each = self.left_out(prior)
         blocks = replace(self.blocks, n_fused=0, n_working=WORKING * len(self.natural))
-        with one_blas_thread():
-            seen, without, squares, weight = map(float, blocks.reduce(rows, each.sums, n_threads))
+        seen, without, squares, weight = map(float, blocks.reduce(rows, each.sums, n_threads))
         offset = self.whitened[0].log_det
         known = replace(self, lower_bound=seen / weight + offset)
         if not (self.n_samples_seen or 0.0) > 1:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,11 +26,11 @@ from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import (
     check_parameters,
     float_type,
+    labels_of,
     open_input,
     weighted_rows,
     with_column_names,
 )
-from apolar.estimator.known_inputs import labels_of
 from apolar.estimator.model_files import (
     check_writable,
     load_model,
@@ -39,8 +38,14 @@ from apolar.estimator.model_files import (
     model_to_json,
     save_model,
 )
-from apolar.estimator.resampling import Stability, stability_of
-from apolar.estimator.standard_errors import Bootstrap, StandardErrors, bootstrap, standard_errors
+from apolar.estimator.standard_errors import (
+    Bootstrap,
+    Stability,
+    StandardErrors,
+    bootstrap,
+    stability_of,
+    standard_errors,
+)
 from apolar.estimator.stream import update_from_batch
 from apolar.estimator.summary import Summary, summary_of
 from apolar.mixture.directions import Directions
@@ -488,10 +493,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
 
         A noise component counts as two, its weight and its volume, as in mclust.
         """
+        check_is_fitted(self)
         try:
             return FittedState.of(self).n_parameters
-        except NotFittedError:
-            raise
         except ValueError as error:  # of a property, for `hasattr`
             raise AttributeError(str(error)) from error
 

@@ -149,9 +149,8 @@ class MixtureImputer(TransformerMixin, BaseEstimator):
             # A column that was empty in `fit` may have values here.
             out[:, ~kept] = np.nan_to_num(values[:, ~kept], nan=0.0)
             imputed = out
-        if self.indicator_ is None:
-            return imputed
-        return np.hstack([imputed, self.indicator_.transform(values).astype(imputed.dtype)])
+        added = [] if self.indicator_ is None else [self.indicator_.transform(values).astype(imputed.dtype)]
+        return np.hstack([imputed, *added])
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the columns that `transform` returns.
@@ -168,9 +167,8 @@ class MixtureImputer(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         names = np.asarray(_check_feature_names_in(self, input_features), dtype=object)
         out = names if self.keep_empty_features else names[self._is_observed]
-        if self.indicator_ is None:
-            return out
-        return np.concatenate([out, self.indicator_.get_feature_names_out(names)])
+        added = [] if self.indicator_ is None else [self.indicator_.get_feature_names_out(names)]
+        return np.concatenate([out, *added])
 
     def _checked(self, X: Any, *, reset: bool) -> Array:
         """Return X as an array of float32 or float64, NaN where a value is missing."""

@@ -61,6 +61,7 @@ class Regression:
 # --- rows ---------------------------------------------------------------------------------------
 
 
+@one_blas_thread()
 def _map_rows(
     rows: Rows,
     function: Callable[[Array], Any],
@@ -91,9 +92,7 @@ def _map_rows(
         return rows.map_lazily(lambda chunk: function(chunk.values), n_columns, dtype)
     of_chunk = on_checked(lambda block, _: function(block), allows_missing=True)
     chunk_rows = functools.partial(Rows.chunk_rows, n_working=n_working)
-    with one_blas_thread():
-        parts = list(rows.on_host().map(of_chunk, chunk_rows=chunk_rows))
-    return np.concatenate(parts, axis=axis)
+    return np.concatenate(list(rows.on_host().map(of_chunk, chunk_rows=chunk_rows)), axis=axis)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,12 +129,12 @@ class OutlierRule:
         check_fraction(level, "level")
         state = FittedState.of(estimator)
         kind, parameters = state.family, state.parameters
-        shape = parameters.means.shape
+        shape, covariances = parameters.means.shape, parameters.covariances
         if kind.is_axis_aligned:
-            variances = kind.diagonals(kind.per_component(parameters.covariances))
+            variances = kind.diagonals(kind.per_component(covariances))
             covariances = np.broadcast_to(variances.reshape(len(variances), -1), shape)
         else:
-            covariances = kind.matrices(parameters.covariances, *shape)
+            covariances = kind.matrices(covariances, *shape)
         n_rows = max(float(estimator.n_samples_seen_), 1.0)
         is_cluster = np.round(n_rows * parameters.weights) > 1
         is_cluster |= ~is_cluster.any()

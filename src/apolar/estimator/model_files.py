@@ -232,10 +232,8 @@ def _to_arrays(state: FittedState, parameters: dict[str, Any], names: Any) -> di
         if value is not None:
             arrays[f"{name}_"] = np.asarray(value, dtype=kind)
     if state.clusters is not None:
-        cluster_of = np.zeros(mixture.n_components)
-        for k, group in enumerate(state.clusters):
-            cluster_of[list(group)] = k
-        arrays["clusters_"] = cluster_of
+        cluster_of = {k: i for i, group in enumerate(state.clusters) for k in group}
+        arrays["clusters_"] = np.array([float(cluster_of[k]) for k in range(mixture.n_components)])
     for name in state.stored_shapes(state.family, *mixture.means.shape):
         arrays[f"{name}_"] = np.asarray(getattr(state, name), dtype=np.float64)
     if names is not None:
@@ -275,35 +273,33 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
     kind = family(parameters["covariance_type"], parameters.get("dof"), parameters.get("n_factors"))
     kind = kind.of_stored(np.shape(arrays["covariances_"]))
     mixture = _read_mixture(arrays, kind, r, m)
-    known["start_notes"] = stored_strings(arrays, "start_notes_")
-    known["lower_bounds"] = stored_numbers(arrays, "lower_bounds_", (arrays["lower_bounds_"].size,)).tolist()
-    if "rounding_variances_" in arrays:
-        known["rounding_variances"] = stored_numbers(arrays, "rounding_variances_", (m,))
-    if "shrinkage_" in arrays:
-        # Files of earlier versions hold one number, or three.
-        is_one, has_three = np.ndim(arrays["shrinkage_"]) == 0, np.size(arrays["shrinkage_"]) == 3
-        shape = (3,) if has_three else (len(Strengths()),)
-        stored = stored_numbers(arrays, "shrinkage_", () if is_one else shape)
-        strengths = Strengths(*stored.ravel().tolist())
-        if strengths.diagonal > 1:
-            raise ValueError("The second number of shrinkage_ is a fraction, of at most 1.")
-        known["shrinkage"] = None if is_one and not strengths.common else strengths
     state_type = cls._state_type  # type: ignore[attr-defined]
+    shapes = {"rounding_variances": (m,), "search": (4,), "clusters": (r,)}
+    shapes |= {"lower_bounds": (arrays["lower_bounds_"].size,)}
+    known |= {
+        name: stored_numbers(arrays, f"{name}_", shape)
+        for name, shape in shapes.items()
+        if f"{name}_" in arrays
+    }
     for name, shape in state_type.stored_shapes(kind, r, m).items():
         known[name] = _read_posterior(arrays, name, shape)
-    if "search_" in arrays:
-        passes, budget, n_rows, seconds = stored_numbers(arrays, "search_", (4,)).tolist()
+    known |= {
+        "start_notes": stored_strings(arrays, "start_notes_"),
+        "lower_bounds": known["lower_bounds"].tolist(),
+        "shrinkage": _read_strengths(arrays),
+    }
+    if "search" in known:
+        passes, budget, n_rows, seconds = known["search"].tolist()
         known["search"] = SearchCost(passes, budget, int(n_rows), seconds)
-    if "clusters_" in arrays:
-        cluster_of = stored_numbers(arrays, "clusters_", (r,))
-        found = np.unique(cluster_of)
+    if "clusters" in known:
+        found, cluster_of = np.unique(known["clusters"], return_inverse=True)
         if not np.array_equal(found, np.arange(len(found))):
             raise ValueError("clusters_ must number the clusters 0, 1, 2, ...")
         known["clusters"] = tuple(tuple(np.flatnonzero(cluster_of == k).tolist()) for k in found)
     for name in ("rounding_variances", "shrinkage", "search", "n_iter"):
         if known.get(name) is not None and np.any(np.asarray(known[name]) < 0):
             raise ValueError(f"{name}_ must not be negative.")
-    precision = stored_value(arrays, "precision", str) if "precision" in arrays else "float64"
+    precision = stored_value({"precision": np.array("float64"), **arrays}, "precision", str)
     one_of(precision, "precision", ("float32", "float64"))
     model = cls(**parameters)
     if _NAMES in arrays:
@@ -313,6 +309,18 @@ def _from_arrays(cls: type[Model], arrays: dict[str, Array]) -> Model:
         vars(model)[_NAMES] = np.array(names, dtype=object)
     state_type(kind, mixture, precision, **known).set_on(model)
     return model
+
+
+def _read_strengths(arrays: dict[str, Array]) -> Strengths | None:
+    """Return the strengths of the default prior; files of earlier versions hold one number, or three."""
+    if "shrinkage_" not in arrays:
+        return None
+    shape = np.shape(arrays["shrinkage_"])
+    stored = stored_numbers(arrays, "shrinkage_", shape if shape in ((), (3,)) else (len(Strengths()),))
+    strengths = Strengths(*stored.ravel().tolist())
+    if strengths.diagonal > 1:
+        raise ValueError("The second number of shrinkage_ is a fraction, of at most 1.")
+    return strengths if shape or strengths.common else None
 
 
 def _read_posterior(arrays: dict[str, Array], name: str, shape: tuple[int, ...]) -> Any:
@@ -405,7 +413,6 @@ class Checkpoint:
 
     It writes after the first pass, then after each `checkpoint_every`-th if the mixture is better than the
     one in the file, and at the end. If a write fails, it warns once, and tries again when the next is due.
-    Without a file it does nothing.
 
     Parameters
     ----------
@@ -435,7 +442,7 @@ class Checkpoint:
         best = self.best = fit if is_best or self.ended is None else self.ended
         is_due = self.n_passes % self.estimator.checkpoint_every == 0
         self.n_passes += 1
-        if self.estimator.checkpoint is None or best.parameters is self.written or not is_due:
+        if best.parameters is self.written or not is_due:
             return False
         message = (
             f"Checkpoint after pass {self.n_passes}: EM has not converged. To continue, fit the same "
@@ -446,10 +453,8 @@ class Checkpoint:
         return False
 
     def write(self, state: FittedState) -> bool:
-        """Write a mixture, if there is a file to write to; return whether that worked."""
+        """Write a mixture; return whether that worked."""
         path, init_params = self.estimator.checkpoint, self.estimator.init_params
-        if path is None:
-            return False
         try:
             init_params = init_params if isinstance(init_params, str) else "auto"
             save_model(self.estimator, path, state, init_params=init_params)
@@ -487,8 +492,8 @@ def stored_state(estimator: Any, kind: Family, n_features: int) -> FittedState |
     Parameters
     ----------
     estimator : GaussianMixture
-        If its `warm_start` is a path, that is the file. If it is true, the file is its checkpoint, provided
-        that this exists and the estimator has not been fitted.
+        With `warm_start`. If that is a path, it is the file. If it is true, the file is the checkpoint,
+        provided that this exists and the estimator has not been fitted.
     kind : Family
     n_features : int
 
@@ -505,11 +510,10 @@ def stored_state(estimator: Any, kind: Family, n_features: int) -> FittedState |
     """
     is_given = is_path(estimator.warm_start)
     path = estimator.warm_start if is_given else estimator.checkpoint
-    if not is_given and (not estimator.warm_start or path is None or hasattr(estimator, "weights_")):
+    has_file = path is not None and os.path.exists(path)
+    if not is_given and (not (estimator.warm_start and has_file) or hasattr(estimator, "weights_")):
         return None
-    if not os.path.exists(path):
-        if not is_given:
-            return None
+    if not has_file:
         raise FileNotFoundError(
             f"There is no file {path!s} to start from. Give warm_start the path of a saved mixture; "
             "warm_start=True continues from the checkpoint if there is one."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,26 +13,34 @@ from scipy.optimize import linear_sum_assignment
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.checks import check_fraction, check_integer, random_generator
 from apolar._core.display import SHOWN_CLUSTERS, SHOWN_COLUMNS, Displayed, TableCells, cluster_table, figures
+from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
 from apolar.data import CHUNK_SIZE, open_rows
-from apolar.data.rows import WeightedRows
-from apolar.em.blocks import StatsBlock, posteriors
+from apolar.data.rows import WeightedRows, fetch_rows
 from apolar.em.coordinates import LocalCoordinates, coordinates_of_components
 from apolar.em.problem import Problem
 from apolar.em.result import Fit, FitStatus
 from apolar.em.run import Stop, run
+from apolar.estimator.cluster_merging import Group, cluster_labels, cluster_shares
 from apolar.estimator.fit import problem_of
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import check_parameters, open_input
 from apolar.exceptions import ColumnError, ComponentError
 from apolar.mixture.families import Family
-from apolar.mixture.parameters import SufficientStats, WhitenedParameters, batch, noise_weights
+from apolar.mixture.parameters import WhitenedParameters, batch, noise_weights
 from apolar.mixture.prior import Prior
 from apolar.mixture.recovered import sample
 from apolar.moments.covariance import is_constant, row_moments
 
-__all__ = ["Bootstrap", "Interval", "StandardErrors", "bootstrap", "standard_errors"]
-
+__all__ = [
+    "Bootstrap",
+    "Interval",
+    "Stability",
+    "StandardErrors",
+    "bootstrap",
+    "stability_of",
+    "standard_errors",
+]
 # The step of central differences, in deviations of a component and in logarithms of weights: a compromise
 # between their error, of the order of its square, and that of rounding, of the order of its inverse.
 GRADIENT_STEP = 1e-4
@@ -197,10 +207,9 @@ def _problem_of_fit(
 def standard_errors(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
     """Return standard errors of a fitted mixture from the observed information.
 
-    The information is minus the Hessian of the log-likelihood, without the prior, at the mixture. It is that
-    of rows whose components are known, less what the unknown components take away: the variance of the
-    score of a row over its components [louis1982]. Errors in the units of the data follow by the delta
-    method. Two passes over the rows.
+    The information is minus the Hessian of the log-likelihood, without the prior, at the mixture. Errors in
+    the units of the data follow by the delta method. A few passes over the rows, or more for very many
+    parameters.
 
     They are asymptotic: valid for many rows, at a maximum of the likelihood, if the rows come from a mixture
     of this family. A fit with a prior is at the maximum of the posterior instead, where the gradient of the
@@ -234,13 +243,7 @@ def standard_errors(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
     family, whitened = problem.family, problem.whitening.transform_parameters(state.parameters)
     _check_components(problem, whitened)
     coordinates = problem.coordinates(whitened)
-    # Where values are missing, and where tails are long, E-steps at nearby mixtures say all.
-    is_observed = problem.is_incomplete or family.dof is not None
-    positions = coordinates_of_components(family, whitened.n_components, whitened.n_features)
-    stats = problem.e_step(whitened[None])[0][0]
-    information, slopes = _slopes(problem, coordinates, positions, None if is_observed else stats)
-    if not is_observed:
-        information -= _lost(problem, coordinates, positions, slopes[:, :, : problem.n_stats])
+    information, slopes = _derivatives(problem, coordinates)
     # Along the null direction the mixture does not change, and the information is zero. One is added there,
     # so that the information of known components is the identity; this changes no standard error.
     null_direction = coordinates.null_direction / np.linalg.norm(coordinates.null_direction)
@@ -248,7 +251,7 @@ def standard_errors(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
     # Degrees of freedom at a limit, or that the rows do not tell, are taken as known.
     of_dof = coordinates.places_of_dof
     fixed = of_dof[information[of_dof, of_dof] <= FLAT]
-    information[fixed], information[:, fixed] = 0.0, 0.0
+    information[fixed], information[:, fixed], slopes[fixed] = 0.0, 0.0, 0.0
     information[fixed, fixed] = 1.0
     if not np.all(np.isfinite(information)):
         raise ValueError(
@@ -256,8 +259,10 @@ def standard_errors(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
             "for fewer components."
         )
     values, vectors = np.linalg.eigh((information + information.T) / 2)
+    positions = coordinates_of_components(family, whitened.n_components, whitened.n_features)
     _check_maximum(values, vectors[:, 0], positions)
     # The prior only serves to check that this is the maximum of what was fitted: it adds no information.
+    stats = problem.e_step(whitened[None])[0][0]
     adapted = None if prior is None else prior.adapted_to(family, stats)
     gradient = coordinates.gradient(coordinates.origin, whitened, stats, adapted)
     # In standard errors. At one, half a unit of log-likelihood is left to gain.
@@ -268,13 +273,20 @@ def standard_errors(model: Any, X: Any, sample_weight: Any) -> StandardErrors:
             "the weights of the fit; if they are those, use bootstrap, which also holds where the prior "
             "decides, or fit with more iterations or a smaller tolerance."
         )
-    inverse = (vectors / values) @ vectors.T
-    errors = _errors(inverse, coordinates, problem, positions, slopes[:, :, problem.n_stats :])
-    if whitened.dof is not None:
-        deviations = np.sqrt(np.diag(inverse)[of_dof]) / coordinates.scales[of_dof]
-        deviations[np.isin(of_dof, fixed)] = 0.0
-        errors = replace(errors, dof=whitened.dof * (deviations if len(of_dof) else 0.0))
-    return replace(errors, information_condition=float(values[-1] / values[0]))
+    # Each value has the variance s^t V s, of its slopes s and the inverse V of the information.
+    errors = np.linalg.norm((vectors.T @ slopes) / np.sqrt(values)[:, None], axis=0)
+    (r, m), shape = whitened.means.shape, np.shape(whitened.covariances)
+    weights, means, covariances, noise, dof = np.split(
+        errors, np.cumsum([r, r * m, int(np.prod(shape)), int(problem.has_noise)])
+    )
+    return StandardErrors(
+        weights,
+        means.reshape(r, m),
+        covariances.reshape(shape),
+        float(values[-1] / values[0]),
+        float(noise.sum()),
+        None if whitened.dof is None else dof,
+    )
 
 
 def _check_components(problem: Problem, whitened: WhitenedParameters) -> None:
@@ -329,139 +341,42 @@ def _check_maximum(values: Array, direction: Array, positions: IndexArray) -> No
     )
 
 
-def _slopes(
-    problem: Problem, coordinates: LocalCoordinates, positions: IndexArray, stats: SufficientStats | None
-) -> tuple[Array, Array]:
-    """Return the information, and the derivatives of the components by the coordinates.
+def _derivatives(problem: Problem, coordinates: LocalCoordinates) -> tuple[Array, Array]:
+    """Return the information, and the derivatives of the parameters by the coordinates.
 
-    Both by central differences. With the statistics of the E-step held fixed, the gradient in the local
-    coordinates is that of the expected complete log-likelihood: the information is that of known components,
-    and no row is read. Where values are missing, what is lost with them depends on the pattern of each row.
-    The gradient, from an exact E-step for each coordinate, knows all of it: the information is the observed.
+    Both by central differences, from the E-step at nearby mixtures, as many at a time as fit into memory:
+    whatever is unknown about the rows.
 
     Parameters
     ----------
     problem : Problem
     coordinates : LocalCoordinates
         Around the mixture.
-    positions : ndarray of int, shape (n_components, n_moving)
-        The coordinates that move each component.
-    stats : SufficientStats or None
-        Those of the E-step at the mixture; None: an E-step for each coordinate.
 
     Returns
     -------
     information : ndarray, shape (n_coordinates, n_coordinates)
-    slopes : ndarray, shape (n_components, n_moving, n_stats + n_parameters)
-        The derivatives of the natural parameters of each component, in whitened coordinates, and of its mean
-        and covariance, in the units of the data, by the coordinates that move it.
+    slopes : ndarray, shape (n_coordinates, n_parameters)
+        Of weights, means, covariances, the weight of the noise, and degrees of freedom, in the units of the
+        data.
     """
-    family, whitening = problem.family, problem.whitening
-    r = coordinates.centre.n_components
-    count_roots = np.sqrt(coordinates.centre.weights * coordinates.weight)
-    # A coordinate is in deviations of the component over the root of its count.
-    steps = np.zeros(len(coordinates.origin))
-    for moving, count_root in zip(positions, count_roots, strict=True):
-        steps[moving] = np.maximum(steps[moving], GRADIENT_STEP * count_root)
-    others = steps == 0
-    steps[others] = GRADIENT_STEP * coordinates.scales[others]
-
-    def at(tangent: Array) -> tuple[Array, Array]:
-        parameters = coordinates.retract(tangent)
-        known = problem.e_step(parameters[None])[0][0] if stats is None else stats
-        gradient = coordinates.gradient(tangent, parameters, known, None)
-        shown = whitening.inverse_transform_parameters(parameters)
-        stored = np.asarray(family.per_component(shown.covariances))
-        flat = np.broadcast_to(stored.reshape(len(stored), -1), (r, stored[0].size))
-        return gradient, np.concatenate([problem.natural(parameters)[:r], shown.means, flat], axis=1)
-
-    information = np.empty((len(steps), len(steps)))
-    slopes = np.empty((*positions.shape, at(coordinates.origin)[1].shape[1]))
-    for j, tangent in enumerate(np.diag(steps)):
-        (above, components_above), (below, components_below) = at(tangent), at(-tangent)
-        information[j] = (below - above) / (2 * steps[j])
-        by_component = (components_above - components_below) / (2 * steps[j])
-        for k, moving in enumerate(positions):
-            slopes[k, moving == j] = by_component[k]
-    # A change of one weight also changes the others, as they add up to one. That part is the same for all
-    # components, does not enter their variance, and is left out: the coordinate of a weight then moves its
-    # component alone.
-    slopes[:, 0] = 0.0
-    slopes[:, 0, 0] = 1 / count_roots
-    return information, slopes
-
-
-def _lost(problem: Problem, coordinates: LocalCoordinates, positions: IndexArray, slopes: Array) -> Array:
-    """Return the information that is lost because the components of the rows are unknown, by one pass.
-
-    The sum over rows of the covariance of the score over the components of a row [louis1982].
-
-    Parameters
-    ----------
-    problem : Problem
-    coordinates : LocalCoordinates
-    positions : ndarray of int, shape (n_components, n_moving)
-    slopes : ndarray, shape (n_components, n_moving, n_stats)
-        The derivatives of the natural parameters.
-
-    Returns
-    -------
-    lost : ndarray, shape (n_coordinates, n_coordinates)
-    """
-    natural = problem.natural(coordinates.centre)
-    n_components, n_moving = positions.shape
-    size = len(coordinates.origin)
-
-    def statistic(block: StatsBlock) -> Array:
-        responsibilities = posteriors((natural @ block.row_stats)[None])[0][0]
-        # Rows whose component is certain lose nothing.
-        is_unsure = responsibilities.max(axis=0) < 1
-        row_stats, responsibilities = block.row_stats[:, is_unsure], responsibilities[:, is_unsure]
-        roots = 1.0 if block.weights is None else np.sqrt(block.weights[is_unsure])
-        mean = np.zeros((size, row_stats.shape[1]))
-        total = np.zeros((size, size))
-        if coordinates.has_noise:
-            # The weight of the noise has the last coordinate; its box has none.
-            mean[-1] = responsibilities[-1] / coordinates.scales[-1] * roots
-            total[-1, -1] = (mean[-1] * roots).sum() / coordinates.scales[-1]
-        of_components = np.sqrt(responsibilities[:n_components])
-        for moving, slope, share in zip(positions, slopes, of_components, strict=True):
-            # A matrix times its own transpose takes half the time of another product.
-            score = slope @ (row_stats * (share * roots))
-            mean[moving] += share * score
-            total[np.ix_(moving, moving)] += score @ score.T
-        return total - mean @ mean.T
-
-    # With far fewer rows per chunk than coordinates, adding up the matrices would cost more than making them.
-    depth = min(size + 3 * n_moving + 2 * n_components, CHUNK_SIZE // size)
-    return sum(problem.map_blocks(statistic, depth, written=True), np.zeros((size, size)))
-
-
-def _errors(
-    inverse: Array, coordinates: LocalCoordinates, problem: Problem, positions: IndexArray, slopes: Array
-) -> StandardErrors:
-    """Return the errors in the units of the data, by the delta method from the covariance of coordinates."""
-    whitened = coordinates.centre
-    weights, of_weights = whitened.weights, np.arange(whitened.n_components)
-    r, m = whitened.means.shape
-    if problem.has_noise:
-        weights = np.append(weights, noise_weights(weights))
-        of_weights = np.append(of_weights, len(inverse) - len(coordinates.places_of_dof) - 1)
-    by_weight = (np.diag(weights) - np.outer(weights, weights)) / np.sqrt(weights * problem.weight)
-    weight_errors = _deviations(by_weight, inverse[np.ix_(of_weights, of_weights)])
-    pairs = zip(positions, slopes, strict=True)
-    errors = np.array([_deviations(slope.T, inverse[np.ix_(moving, moving)]) for moving, slope in pairs])
-    # The errors of a shared covariance are those of any component.
-    n_covariances = len(problem.family.per_component(whitened.covariances))
-    of_covariances = errors[:n_covariances, m:].reshape(np.shape(whitened.covariances))
-    return StandardErrors(
-        weight_errors[:r], errors[:, :m], of_covariances, None, float(weight_errors[r:].sum())
-    )
-
-
-def _deviations(slopes: Array, covariance: Array) -> Array:
-    """Return the standard deviations of values, from their slopes, shape (n_values, n_coordinates)."""
-    return np.sqrt(np.maximum(np.einsum("ij,ij->i", slopes @ covariance, slopes), 0.0))
+    n, steps, slopes = len(coordinates.origin), GRADIENT_STEP * coordinates.scales, list[Array]()
+    n_at_once = max(1, CHUNK_SIZE // (coordinates.centre.n_components * problem.n_stats))
+    for first in range(0, n, n_at_once):
+        part = slice(first, first + n_at_once)
+        tangents = np.concatenate([np.diag(steps)[part], -np.diag(steps)[part]])
+        nearby = [coordinates.retract(tangent) for tangent in tangents]
+        stats = problem.e_step(batch(nearby))[0]
+        gradients = [coordinates.gradient(tangents[j], at, stats[j], None) for j, at in enumerate(nearby)]
+        shown = problem.whitening.inverse_transform_parameters(batch(nearby))
+        of_noise = [noise_weights(shown.weights)] if problem.has_noise else []
+        of_dof = [] if shown.dof is None else [shown.dof]
+        parts = -np.array(gradients), shown.weights, shown.means, shown.covariances, *of_noise, *of_dof
+        values = np.concatenate([np.reshape(each, (len(nearby), -1)) for each in parts], axis=1)
+        above, below = np.split(values, 2)
+        slopes.append((above - below) / (2 * steps[part, None]))
+    information, of_parameters = np.split(np.concatenate(slopes), [n], axis=1)
+    return information, of_parameters
 
 
 # --- the bootstrap ------------------------------------------------------------------------------
@@ -527,3 +442,109 @@ def _align_components(
     logs, to_logs = (np.log(np.maximum(c.weights, 1e-300)) for c in (parameters, to))
     order = linear_sum_assignment(apart + np.abs(logs[None, :] - to_logs[:, None]))[1]
     return family.reordered(parameters, order)
+
+
+# --- stability -------------------------------------------------------------------------------------
+
+
+# A cluster has come back if this part of the union with the most similar one is common to both [hennig2007].
+RECOVERED = 0.75
+
+
+@dataclass(frozen=True, eq=False)
+class Stability(Displayed):
+    """Whether the clusters of a mixture come back in resamples of its rows.
+
+    Attributes
+    ----------
+    jaccard : ndarray, shape (n_resamples, n_clusters)
+        The Jaccard index of each cluster with the most similar one of each resample, among the rows of the
+        resample: the rows that are in both, of those in any. NaN where none of its rows was drawn.
+    """
+
+    jaccard: Array
+
+    @property
+    def mean(self) -> Array:
+        """The mean Jaccard index of each cluster: above 0.75 it is stable, below 0.5 it dissolves."""
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+            return np.asarray(np.nanmean(self.jaccard, axis=0))
+
+    @property
+    def recovered(self) -> IndexArray:
+        """In how many resamples each cluster comes back, with a Jaccard index of at least 0.75."""
+        return np.count_nonzero(self.jaccard >= RECOVERED, axis=0)
+
+    def interval(self, level: float = 0.95) -> Array:
+        """Return the interval of each cluster that has a fraction of the indices, shape (2, n_clusters)."""
+        level = check_fraction(level, "level")
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+            return np.asarray(np.nanquantile(self.jaccard, [(1 - level) / 2, (1 + level) / 2], axis=0))
+
+    def sentences(self) -> list[str]:
+        """Return what a reader has to know about each cluster."""
+        low, high = self.interval()
+        return [
+            f"Cluster {k + 1} comes back in {n} of {len(self.jaccard)} resamples (Jaccard index "
+            f"{self.mean[k]:.2f}, 95% of them between {low[k]:.2f} and {high[k]:.2f})."
+            for k, n in enumerate(self.recovered.tolist())
+            if np.isfinite(self.mean[k])
+        ]
+
+    def _display(self) -> tuple[str, TableCells]:
+        low, high = self.interval()
+        columns = self.mean, low, high, self.recovered / len(self.jaccard)
+        lines = [[f"{k + 1}", *(f"{each[k]:.2f}" for each in columns)] for k in range(len(low))]
+        title = f"Clusters in {len(self.jaccard)} resamples: Jaccard index with the most similar cluster."
+        return title, (["cluster", "Jaccard", "2.5%", "97.5%", "comes back"], lines)
+
+
+@one_blas_thread()
+def stability_of(model: Any, X: Any, sample_weight: Any, n_resamples: int) -> Stability:
+    """Return how alike the clusters of a mixture are to those of fits to resamples [hennig2007].
+
+    Each resample is fitted by the same search as the rows were, not from the fitted mixture, whose clusters
+    would then come back because EM begins there.
+    """
+    check_integer(n_resamples, "n_resamples", least=2)
+    rows = open_input(model, X, sample_weight, is_reread=True).on_host()
+    rng = random_generator(model.random_state)
+    if rows.n_rows is None or rows.is_distributed:
+        raise ValueError(
+            "Resamples are of rows whose number is known: pass an array, or a sample of the rows."
+        )
+    values, weights = fetch_rows(rows, np.arange(rows.n_rows))
+    probabilities = None if weights is None else weights / weights.sum()
+    n_drawn = min(rows.n_rows, SETTINGS.sample_rows)
+    settings = model.get_params(deep=False)
+    fresh = {"warm_start": False, "checkpoint": None, "verbose": 0}
+    settings |= {name: fresh[name] for name in fresh.keys() & settings.keys()}
+    groups = FittedState.of(model).clusters
+    # An array has no names of columns.
+    with warnings.catch_warnings(action="ignore"):
+        labels = _labels(model, values, groups)
+    n_clusters = len(groups or model.weights_)
+    jaccard = np.full((n_resamples, n_clusters), np.nan)
+    for line in jaccard:
+        drawn, counts = np.unique(rng.choice(rows.n_rows, n_drawn, p=probabilities), return_counts=True)
+        seed = int(rng.integers(2**31))
+        again = type(model)(**{**settings, "random_state": seed})
+        with warnings.catch_warnings(action="ignore"):
+            again.fit(values[drawn], sample_weight=counts)
+        merged = None if groups is None else again.combine(values[drawn], by="overlap").groups
+        found = _labels(again, values[drawn], merged)
+        table = np.zeros((n_clusters + 1, len(merged or again.weights_) + 1))
+        # The last line and column are of noise.
+        np.add.at(table, (labels[drawn], found), 1)
+        both = table[:n_clusters, :-1]
+        unions = table[:n_clusters].sum(axis=1)[:, None] + table[:, :-1].sum(axis=0) - both
+        is_drawn = table[:n_clusters].sum(axis=1) > 0
+        line[is_drawn] = (both / np.maximum(unions, 1)).max(axis=1)[is_drawn]
+    return Stability(jaccard)
+
+
+def _labels(model: Any, X: Array, groups: Sequence[Group] | None) -> Array:
+    """Return the cluster of each row, -1 for noise; each component is one, unless there are groups."""
+    if groups is None:
+        return np.asarray(type(model).predict(model, X))
+    return np.asarray(cluster_labels(cluster_shares(model.predict_proba(X), groups)))

@@ -15,7 +15,7 @@ from apolar.data.chunks import stack_rows
 from apolar.em.left_out import best_strengths
 from apolar.em.problem import Problem
 from apolar.em.whitening import Whitening, whitening_around
-from apolar.estimator.fit import Search, problem_of, warm_start_of
+from apolar.estimator.fit import best_solution, problem_of, warm_start_of
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import (
     allows_rounding,
@@ -168,9 +168,9 @@ def _fit_first(
         warm = warm_start_of(last, problem)
         return Candidates(lambda _: [warm], keeps_order=False)
 
-    search = Search(estimator, problem, prior, start, np.float64)
-    solution = search.best(is_continued=last is not None and last.is_rounded)
-    state, fit = solution.state, solution.fit
+    is_continued = last is not None and last.is_rounded
+    solution = best_solution(estimator, problem, prior, start, is_continued=is_continued)
+    state, fit = solution.state(np.float64), solution.fit
     if not has_enough:
         return state, first
     assert fit.stats is not None
@@ -226,7 +226,7 @@ def _step(estimator: Any, last: FittedState, sums: Sums, rows: Rows) -> tuple[Fi
     if isinstance(prior, AdaptivePrior) and strengths is not None:
         # The more rows there are, the less may be shared.
         near = batch.few, mixed, prior, strengths, inside, total, float(likelihood[0])
-        strengths, _ = best_strengths(*near, is_near=True)
+        strengths, _ = best_strengths(*near)
         prior = prior.of_strengths(strengths)
     updated = batch.m_step(mixed, prior, inside, total)
     if batch.is_rounded:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 from html import escape
 from typing import Any
 
 import numpy as np
 
-from apolar._core.arrays import Array, IndexArray
 from apolar._core.display import (
     SHOWN_CLUSTERS,
     SHOWN_COLUMNS,
-    TableCells,
     cluster_table,
     count_noun,
     figures,
@@ -20,40 +18,19 @@ from apolar._core.display import (
     text_table,
     with_error,
 )
-from apolar._core.settings import SETTINGS
-from apolar.em.elliptical import elliptical_gains
-from apolar.em.left_out import left_out
-from apolar.em.problem import Problem
-from apolar.em.result import Fit, FitStatus, is_below
 from apolar.estimator.fitted import FittedState
 from apolar.exceptions import (
-    ApolarWarning,
-    CollapsedWarning,
-    ColumnWarning,
-    DisagreementWarning,
-    EmptyComponentWarning,
-    FarRowsWarning,
-    FewRowsWarning,
-    LongTailsWarning,
     join_names,
-    warn_user,
 )
 from apolar.mixture.families import family
-from apolar.mixture.parameters import WhitenedParameters
-from apolar.mixture.prior import AdaptivePrior, Prior, Shrinkage, Strengths
+from apolar.mixture.prior import Strengths
 from apolar.mixture.tails import MAX_DOF, MIN_DOF
-from apolar.moments.covariance import is_constant
-from apolar.scores import adjusted_rand_index
 
 __all__ = [
     "Summary",
-    "few_rows_seen",
     "headline",
     "summary_of",
     "tails_in_words",
-    "warn_of_constant_columns",
-    "warn_of_far_rows",
-    "warnings_of",
 ]
 
 # In characters: the width of the text, the most of the name of a column, the fewest that a column takes.
@@ -153,27 +130,26 @@ def summary_of(estimator: Any, X: Any, sample_weight: Any) -> Summary:
         first["rows"] = [f"{count:,}" for count in np.bincount(labels[labels >= 0], minlength=n)[:n_shown]]
         n_noise = None if parameters.noise is None else int(np.sum(labels < 0))
         bic, score = estimator.bic(X, sample_weight), estimator.score(X, sample_weight=sample_weight)
-        remarks.append(f"BIC {bic:,.1f}; mean log-likelihood per row {figures(score)}.")
-        noun = "Clusters" if groups is None else "Components"
-        remarks.append(f"{noun} count from 1 here; labels of `predict` count from 0.")
+        remarks = [
+            f"BIC {bic:,.1f}; mean log-likelihood per row {figures(score)}.",
+            f"{'Clusters' if groups is None else 'Components'} count from 1 here; labels of `predict` count "
+            "from 0.",
+        ]
     first["weight"] = [f"{weight:.3f}" for weight in parameters.weights[:n_shown]]
-    share = 0.0 if parameters.noise is None else float(estimator.noise_weight_)
-    has_tails = parameters.dof is not None
     head = headline(
         n_rows,
         n if groups is None else len(groups),
         estimator.covariance_type,
         n_noise=n_noise,
-        noise_share=share,
-        has_tails=has_tails,
+        noise_share=0.0 if parameters.noise is None else float(estimator.noise_weight_),
+        has_tails=parameters.dof is not None,
         n_components=n,
     )
 
-    def table(n_columns: int) -> TableCells:
-        def cell(k: int, j: int) -> str:
-            return with_error(float(parameters.means[k, j]), float(deviations[k, j]))
+    def cell(k: int, j: int) -> str:
+        return with_error(float(parameters.means[k, j]), float(deviations[k, j]))
 
-        return cluster_table(first, names, cell, n_columns)
+    table = partial(cluster_table, first, names, cell)
 
     remarks += [*tails_in_words(estimator), *_remarks_on_fit(state)]
     n_in_text = min(m, TEXT_WIDTH // MIN_COLUMN_WIDTH)
@@ -216,29 +192,23 @@ def _left_out(n_columns: int, n_features: int, n_clusters: int) -> list[str]:
 
 
 def _remarks_on_fit(state: FittedState) -> list[str]:
-    """Return how the fit went."""
+    """Return how the fit went, and how strongly covariances and weights are shrunk."""
     remarks = [] if state.message is None else [state.message]
     if state.converged:
-        passes = "1 pass" if state.n_iter == 1 else f"{state.n_iter} passes"
-        remarks = [f"EM converged after {passes} over the data."]
+        remarks = [f"EM converged after {count_noun(state.n_iter or 0, 'pass')} over the data."]
     if state.start is not None:
         remarks.append(f"Best start: {state.start!r}.")
     if state.loo is not None and state.n_samples_seen:
         per_row = state.loo / state.n_samples_seen
         remarks.append(f"Expected log-likelihood of a new row: {figures(per_row, 4)}.")
-    return [*remarks, *_remarks_on_shrinkage(state.shrinkage)]
-
-
-def _remarks_on_shrinkage(strengths: Strengths | None) -> list[str]:
-    """Return how strongly covariances and weights are shrunk."""
-    remarks = []
-    if strengths is not None and strengths.common:
+    strengths = state.shrinkage or Strengths()
+    if strengths.common:
         rows = f"{strengths.common:,.6g}"
         remarks.append(f"Covariances are shrunk towards a common one with the weight of {rows} rows.")
-    if strengths is not None and strengths.diagonal:
+    if strengths.diagonal:
         share = f"{100 * strengths.diagonal:.0f}%"
         remarks.append(f"Correlations of the common covariance are shrunk by {share}.")
-    if strengths is not None and strengths.weights:
+    if strengths.weights:
         rows = f"{strengths.weights:,.6g}"
         remarks.append(f"Weights are shrunk towards equal ones: {rows} rows are added to each component.")
     return remarks
@@ -248,165 +218,3 @@ def _short_name(name: str) -> str:
     """Return the name of a column on one line, cut if it is long."""
     line = " ".join(name.split()) or "''"
     return line if len(line) <= MAX_NAME_WIDTH else f"{line[: MAX_NAME_WIDTH - 1]}…"
-
-
-# --- warnings -----------------------------------------------------------------------------------
-
-
-def warnings_of(
-    data: Problem, prior: Prior | None, fit: Fit, candidates: list[Fit], sample: Problem
-) -> list[ApolarWarning]:
-    """Return the warnings about the best mixture of several candidates.
-
-    Parameters
-    ----------
-    data : Problem
-    prior : Prior or None
-    fit : Fit
-    candidates : list of Fit
-        All that were considered.
-    sample : Problem
-        Some of the rows, on the host, to compare partitions.
-    """
-    warnings: list[ApolarWarning] = []
-    n_components = fit.parameters.n_components
-    n_empty = int(np.sum(_counts(data, fit) < 0.5))
-    if n_empty:
-        verb = "holds" if n_empty == 1 else "hold"
-        empty = f"{n_empty} of {n_components} components {verb} less than one row. Ask for fewer components."
-        warnings.append(EmptyComponentWarning(empty))
-    elif sample.n_rows == data.n_rows and not sample.has_distinct_rows(n_components):
-        warnings.append(
-            EmptyComponentWarning(
-                f"There are only {sample.distinct().n_rows} different rows for {n_components} components, "
-                "which cannot differ: ask for fewer components."
-            )
-        )
-    # Covariances that are shrunk are without variance only where no rows vary.
-    if data.family.is_collapsed(fit.parameters.covariances) and not isinstance(fit.prior, Shrinkage):
-        remedy = "Use the default prior instead of prior=None, a" if prior is None else "A"
-        warnings.append(
-            CollapsedWarning(
-                "A component has collapsed: its variance is zero in some direction, and the likelihood has "
-                f"no maximum. {remedy}sk for fewer components, or remove columns that depend on others."
-            )
-        )
-    # An empty or collapsed component has its own remedy. Covariances shrunk as far as the rows suggest need
-    # none. Sparse rows of very many columns are for spherical components, and there is nothing to advise.
-    is_settled = bool(warnings) or data.is_wide or isinstance(prior, AdaptivePrior)
-    few = None if is_settled else few_rows_seen(data, fit)
-    if few is not None:
-        remedy = "Use a covariance type with fewer parameters, or fewer components"
-        warnings.append(FewRowsWarning(f"{few} {remedy}: `select` compares them."))
-    others = _disagreement(sample, prior, fit, candidates), _long_tails(sample, prior, fit)
-    return [*warnings, *(each for each in others if each is not None)]
-
-
-def few_rows_seen(data: Problem, fit: Fit) -> str | None:
-    """Return what there are too few rows for; None if there are enough."""
-    n_components, n_features = fit.parameters.means.shape
-    n_parameters = data.family.n_parameters(n_components, n_features)
-    # Sums of responsibilities are not exact.
-    rounding = 1e-6
-    # Spherical components have hardly any parameters but their means, which few rows suffice for.
-    if data.weight + rounding < n_parameters and not data.family.is_spherical:
-        return f"{data.weight:.6g} rows are fewer than the {n_parameters} parameters of this mixture."
-    if data.family.is_axis_aligned or data.family.shared:
-        return None
-    counts = _counts(data, fit)
-    n_few = int(np.sum(counts + rounding < n_features))
-    if not n_few:
-        return None
-    hold = f"{n_few} of {n_components} components " + ("holds" if n_few == 1 else "hold")
-    return (
-        f"{hold} fewer rows than there are columns: {counts.min():.3g} rows, for a covariance of "
-        f"{n_features} columns."
-    )
-
-
-def _counts(data: Problem, fit: Fit) -> Array:
-    """Return the weight of the rows of each component, whatever a prior adds to it."""
-    return fit.parameters.weights * data.weight if fit.stats is None else fit.stats.counts
-
-
-def _disagreement(
-    sample: Problem, prior: Prior | None, fit: Fit, candidates: list[Fit]
-) -> DisagreementWarning | None:
-    """Return a warning if another optimum is nearly as good, and its partition of the rows different."""
-    rivals = [candidate for candidate in candidates if candidate.status is not FitStatus.NOT_RUN]
-    if not rivals or fit.parameters.n_components == 1:
-        return None
-
-    def labels(parameters: WhitenedParameters) -> Array:
-        return np.asarray(sample.row_responsibilities(parameters)[0]).argmax(axis=0)
-
-    own = _row_scores(sample, prior, fit)
-    for rival in rivals:
-        of_rival = _row_scores(sample, prior, rival)
-        if is_below(of_rival, own):
-            continue
-        gap = float((own - of_rival).sum())
-        index = adjusted_rand_index(labels(fit.parameters), labels(rival.parameters))
-        if index < SETTINGS.different:
-            what = "log-likelihood" + (" of rows left out" if isinstance(prior, AdaptivePrior) else "")
-            return DisagreementWarning(
-                f"Two solutions with nearly equal {what} (difference {max(gap, 0.0):.2g}) assign the rows "
-                f"differently (adjusted Rand index {index:.2f}). The number of components or the covariance "
-                "type may not suit the data: try others."
-            )
-    return None
-
-
-def _long_tails(sample: Problem, prior: Prior | None, fit: Fit) -> LongTailsWarning | None:
-    """Return a warning if rows are far likelier with longer tails, where that would have been compared."""
-    if sample.family.dof is not None or not isinstance(prior, AdaptivePrior):
-        return None
-    weights, gains = sample.row_weights(), elliptical_gains(sample, fit.parameters, has_edges=False)
-    gains = gains if weights is None else gains * weights
-    if gains.sum() <= SETTINGS.chance_errors * np.sqrt(len(gains)) * gains.std():
-        return None
-    return LongTailsWarning(
-        "The components have longer tails than Gaussian ones: with tails of any form, each row is "
-        f"{figures(gains.sum() / sample.weight, 2)} nats likelier. apolar.StudentMixture has components with "
-        "long tails."
-    )
-
-
-def _row_scores(sample: Problem, prior: Prior | None, fit: Fit) -> Array:
-    """Return the weighted log-density of each row, under the mixture without it if optima are so compared."""
-    if isinstance(prior, AdaptivePrior):
-        added = prior.of_strengths(fit.strengths).added_rows(sample.family, fit.parameters)
-        (scores,), _ = left_out(sample, fit.parameters[None], added)
-    else:
-        scores = np.asarray(sample.row_responsibilities(fit.parameters)[1])
-    weights = sample.row_weights()
-    return scores if weights is None else scores * weights
-
-
-def warn_of_far_rows(far_rows: IndexArray, has_weight: Array | None) -> None:
-    """Warn of rows that are far from all others, by their positions among the rows that have a weight."""
-    if len(far_rows):
-        numbers = far_rows if has_weight is None else np.flatnonzero(has_weight)[far_rows]
-        warn_user(FarRowsWarning(numbers.tolist()))
-
-
-def warn_of_constant_columns(mean: Array, variances: Array, names: Sequence[Any] | None, used: str) -> None:
-    """Warn once of all constant columns, unless no column varies.
-
-    Parameters
-    ----------
-    mean, variances : ndarray, shape (n_features,)
-        Of the columns.
-    names : sequence of str or None
-    used : str
-        What is done with them.
-    """
-    constant = np.flatnonzero(is_constant(mean, variances)).tolist()
-    if not constant or len(constant) == len(mean):
-        return
-    called = [str(i) if names is None else repr(str(names[i])) for i in constant]
-    columns, are = ("Columns", "are") if len(constant) > 1 else ("Column", "is")
-    warn_user(
-        f"{columns} {join_names(called)} {are} constant. {used} Remove constant columns from X.",
-        ColumnWarning,
-    )

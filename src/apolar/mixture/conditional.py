@@ -37,26 +37,33 @@ class NaturalComponents:
     constants : ndarray, shape (..., n)
     linear : ndarray, shape (..., n, n_features)
     precisions : ndarray, shape (..., n, n_features, n_features)
+    rises : ndarray, shape (..., n), or None
+        From each constant to the largest value, at the mean. Known without the precisions, which may be
+        singular up to rounding.
     """
 
     constants: Array
     linear: Array
     precisions: Array
+    rises: Array | None = None
 
     @classmethod
-    def of(cls, natural: Array, n_features: int) -> NaturalComponents:
-        """Return components from natural parameters of full covariances, shape (..., n, n_stats)."""
-        precisions = -square(natural[..., 1 + n_features :])
+    def of(cls, natural: Array, n_features: int, peaks: Array | None = None) -> NaturalComponents:
+        """Return components from natural parameters of full covariances, shape (..., n, n_stats).
+
+        The largest values of the functions may be given.
+        """
+        constants, precisions = natural[..., 0], -square(natural[..., 1 + n_features :])
         diagonal = np.arange(n_features)
         precisions[..., diagonal, diagonal] *= 2
-        return cls(natural[..., 0], natural[..., 1 : 1 + n_features], precisions)
+        rises = None if peaks is None else peaks - constants
+        return cls(constants, natural[..., 1 : 1 + n_features], precisions, rises)
 
-    def peaks(self, missing: Array) -> Array:
-        """Return the largest value of each function of observed columns, shape (n_patterns, n)."""
-        # Missing columns have no precision, and no part in the density.
-        unit = np.eye(missing.shape[1]) * missing[:, None, None, :]
-        means = np.linalg.solve(self.precisions + unit, self.linear[..., None])[..., 0]
-        return np.asarray(self.constants + 0.5 * (means * self.linear).sum(axis=-1))
+    @property
+    def peaks(self) -> Array:
+        """The largest value of each function."""
+        assert self.rises is not None
+        return self.constants + self.rises
 
     def natural(self) -> Array:
         """Return the natural parameters, shape (..., n, n_stats)."""
@@ -64,8 +71,7 @@ class NaturalComponents:
 
     def transformed(self, matrix: Array) -> NaturalComponents:
         """Return the same functions of y, where x = y matrix."""
-        linear = self.linear @ matrix.T
-        return NaturalComponents(self.constants, linear, matrix @ self.precisions @ matrix.T)
+        return replace(self, linear=self.linear @ matrix.T, precisions=matrix @ self.precisions @ matrix.T)
 
     def given(self, missing: Array) -> ConditionalComponents:
         """Return n components given the columns that are not missing, for several patterns.
@@ -90,6 +96,7 @@ class NaturalComponents:
             self.constants + 0.5 * (squares + missing.sum(axis=1)[:, None] * LOG_2PI - log_dets),
             (self.linear - FULL.times(self.precisions, offsets)) * observed,
             (self.precisions @ gains) * observed[..., :, None],
+            None if self.rises is None else self.rises - 0.5 * squares,
         )
         return ConditionalComponents(marginal, gains, offsets, covariances)
 
@@ -109,11 +116,6 @@ class RootedComponents:
     weights: Array
     means: Array
     roots: Array
-
-    @property
-    def linear(self) -> Array:
-        """The means, which have the shape of the linear parameters."""
-        return self.means
 
     def given(self, missing: Array) -> ConditionalComponents:
         """Return the components given some columns: see `NaturalComponents.given`."""
@@ -141,6 +143,7 @@ class RootedComponents:
             log_weights - 0.5 * (n_observed * LOG_2PI + log_dets + squares),
             FULL.times(transposed, scaled),
             transposed @ whiteners,
+            0.5 * squares,
         )
         offsets = self.means * hidden - FULL.times(regressions, self.means)
         gains = regressions + np.eye(n_features) * observed[..., None, :]

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
 from apolar._core.arrays import Array, IndexArray
 from apolar._core.checks import fits_in_memory
 from apolar._core.constants import MIN_WEIGHT
-from apolar.mixture import factor_coordinates
+from apolar.mixture import low_rank
 from apolar.mixture.families import FACTORS, FAMILIES, Family, PriorTerms
 from apolar.mixture.low_rank import FactorStats, factor_precisions, join, move, rescale, split
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters
@@ -32,80 +32,18 @@ MIN_NOISE_VARIANCE = 1e-8
 class FactorFamily(Family):
     """A family of covariances L L^t + P.
 
-    Attributes
-    ----------
-    n_factors : int or None, default=None
-        The number of columns of L, the same for all components. None: it is still to be chosen.
-    noise : Family
-        That of the variances of the noise, P: diagonal or spherical, of each component or of all.
+    All components have the same number of columns of L, the factors.
     """
 
-    n_factors: int | None = None
+    chart: ClassVar[ModuleType] = low_rank
+    has_factors: ClassVar[bool] = True
     noise: Family = FAMILIES["diag"]
 
     # --- related families, and coordinates ------------------------------------------------------
 
-    @property
-    def unit_axes(self) -> int:
-        """0 if all columns have one unit, 1 if each has its own."""
-        return self.noise.n_axes
-
-    @property
-    def of_matrices(self) -> Family:
-        """The family of full covariances."""
-        return replace(FAMILIES["full"], dof=self.dof)
-
-    @property
-    def chart(self) -> ModuleType:
-        """The module of the local coordinates of the covariances."""
-        return factor_coordinates
-
-    @property
-    def has_factors(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def shares_noise(self) -> bool:
-        """Whether the noise has the same variances in all components."""
-        return self.noise.shares_covariance
-
-    @property
-    def n_latent(self) -> int:
-        """The number of factors of a row."""
-        return self._n_factors
-
-    @property
-    def row_family(self) -> Family:
-        """The family without factors, whose statistics of a row are those of this one."""
-        return self.noise.untied
-
-    @property
-    def untied(self) -> Family:
-        """Itself: each component has loadings of its own."""
-        return self
-
     def with_axes(self, n_axes: int) -> Family:
         """Return a family without factors, of at most one axis; itself for two."""
         return self if n_axes > 1 else replace(self.row_family, dof=self.dof).with_axes(n_axes)
-
-    def with_factors(self, n_factors: int | None) -> FactorFamily:
-        """Return the family of a number of factors."""
-        return replace(self, n_factors=n_factors)
-
-    def of_stored(self, shape: tuple[int, ...]) -> FactorFamily:
-        """Return the family of covariances of a shape, if the number of factors is still to be chosen."""
-        is_known = self.n_factors is not None or len(shape) != 3
-        return self if is_known else self.with_factors(shape[-1] - 1)
-
-    def in_coordinates(self, inverse: Array) -> Family:  # noqa: ARG002
-        """Return the family itself: it is the same in all units that rows are whitened to."""
-        return self
-
-    def without_correlations(self, covariances: Array) -> tuple[Family, Array]:
-        """Return the variances of the columns, as covariances of a family without correlations."""
-        variances = self.diagonals(covariances)
-        return self.row_family, variances if self.unit_axes else variances.mean(axis=-1)
 
     def max_factors(self, n_features: int, n_rows: int) -> int:
         """Return the largest number of factors that covariances, or this number of rows, can tell."""
@@ -137,10 +75,6 @@ class FactorFamily(Family):
         """Return the number of statistics: of a row, of its factors, and of both."""
         of_factors = self._n_factors * (n_features + 1 + self._n_factors)
         return self.row_family.n_stats(n_features) + of_factors
-
-    def write_quadratics(self, x: Any, out: Any) -> None:
-        """Write the quadratics of x that the noise needs."""
-        self.row_family.write_quadratics(x, out)
 
     def noise_as_stored(self, noise: Array) -> Array:
         """Return variances of the noise, (..., n_components, n_features), as their family has them."""

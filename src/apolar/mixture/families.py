@@ -11,7 +11,7 @@ import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -98,7 +98,17 @@ class Family(Covariances):
     dof : {"own", "common"}, float or None
         The degrees of freedom of components with long tails: one number for each, one for all, or as given.
         None for Gaussian components.
+    n_factors : int or None, default=None
+        Of covariances of few factors: see `apolar.mixture.factors`. None: it is still to be chosen.
+    noise : Family or None, default=None
+        Next to factors, that of the variances of the noise: diagonal or spherical, of each component or
+        of all.
     """
+
+    chart: ClassVar[ModuleType] = sharing
+    """The module of the local coordinates of the covariances."""
+    has_factors: ClassVar[bool] = False
+    """Whether covariances are those of few factors."""
 
     name: str
     code: str = field(compare=False)
@@ -107,6 +117,8 @@ class Family(Covariances):
     estimate: Estimate | None = field(default=None, compare=False)
     frame: Array | None = field(default=None, compare=False, repr=False)
     dof: str | float | None = None
+    n_factors: int | None = None
+    noise: Family | None = None
 
     # --- what is shared, and related families ---------------------------------------------------
 
@@ -153,49 +165,22 @@ class Family(Covariances):
     @property
     def unit_axes(self) -> int:
         """The axes of the maps under which the family is the same: 0 one unit, 1 one per column, 2 any."""
-        return self.n_axes
-
-    @property
-    def has_factors(self) -> bool:
-        """Whether covariances are those of few factors: see `apolar.mixture.factors`."""
-        return False
-
-    def with_factors(self, n_factors: int | None) -> Family:  # noqa: ARG002
-        """Return the family of a number of factors; itself, if it has none."""
-        return self
-
-    @property
-    def shares_noise(self) -> bool:
-        """Whether the noise next to factors has the same variances in all components."""
-        return False
-
-    @property
-    def n_latent(self) -> int:
-        """The number of factors of a row; zero for other covariances."""
-        return 0
+        return self.n_axes if self.noise is None else self.noise.n_axes
 
     @property
     def of_matrices(self) -> Family:
         """The family of the same components whose covariances are stored as matrices; itself, if they are."""
-        return self
-
-    @property
-    def chart(self) -> ModuleType:
-        """The module of the local coordinates of the covariances."""
-        return sharing
+        return replace(FAMILIES["full"], dof=self.dof) if self.has_factors else self
 
     @property
     def row_family(self) -> Family:
-        """The family whose statistics of a row are those of this one."""
-        return self.untied
+        """The family whose statistics of a row are those of this one: without factors."""
+        return self.untied if self.noise is None else self.noise.untied
 
-    def of_stored(self, shape: tuple[int, ...]) -> Family:  # noqa: ARG002
+    def of_stored(self, shape: tuple[int, ...]) -> Self:
         """Return the family of covariances of a shape: one of a number of factors, if that is open."""
-        return self
-
-    def without_correlations(self, covariances: Array) -> tuple[Family, Array]:
-        """Return a family, and covariances, whose average needs no matrix of all columns."""
-        return self, covariances
+        is_open = self.has_factors and self.n_factors is None and len(shape) == 3
+        return replace(self, n_factors=shape[-1] - 1) if is_open else self
 
     def with_axes(self, n_axes: int) -> Family:
         """Return the family of the same sharing whose covariances have at most this many axes.
@@ -223,7 +208,7 @@ class Family(Covariances):
         inverse : ndarray
             Of the map to whitened coordinates: see `Whitening.inverse`.
         """
-        if self.n_axes != 2:
+        if self.n_axes != 2 or self.has_factors:
             return self
         if inverse.ndim == 0:
             return replace(self, frame=None)
@@ -550,10 +535,8 @@ class Family(Covariances):
         terms = self.prior_terms(adapted, shape[-1], n_features)
         start = None if near is None else near.covariances
         weight = np.maximum(stats.counts, MIN_WEIGHT)
-        if np.any(terms.rows):
-            weight = weight + np.asarray(terms.rows)[..., None]
-        weights = weight / weight.sum(axis=-1, keepdims=True)
-        weight = np.maximum(stats.counts, MIN_WEIGHT)
+        more = weight + np.asarray(terms.rows)[..., None]
+        weights = more / more.sum(axis=-1, keepdims=True)
         if means is None and self.has_compiled_m_step(n_features):
             (added, divisors, *frames), numbers = self.kernel_arguments(terms, shape, n_features)
             arrays = stats.array, added, divisors, start, *frames
@@ -601,7 +584,8 @@ class Family(Covariances):
         pulled = self.pooled(self.between(means, np.asarray(terms.shrinkage)), axis)
         divisor = terms.divisor + terms.mean_divisor * (shape[-1] if self.shares_covariance else 1)
         precisions, log_dets = self.inverses(covariances, n_features)
-        traces = (precisions * (pulled + terms.scatter)).sum(axis=self.own_axes)
+        own_axes = tuple(range(-self.n_axes, 0))
+        traces = (precisions * (pulled + terms.scatter)).sum(axis=own_axes)
         # Divided by the divisor of one row, divisors are multiples of log|S|.
         each = -0.5 * (divisor / self.divisor(np.ones(()), n_features) * log_dets + traces)
         of_weights = 0.0
@@ -713,7 +697,7 @@ def family(
     try:
         known = (FAMILIES | FACTORS)[covariance_type]
         if known.has_factors and isinstance(n_factors, numbers.Integral):
-            known = known.with_factors(int(n_factors))
+            known = replace(known, n_factors=int(n_factors))
         return known if dof is None else replace(known, dof=dof)
     except (KeyError, TypeError):
         entries = dict.fromkeys([*_ALL, *FACTORS.values()])

@@ -138,6 +138,8 @@ class Prior:
 
         Without, the covariance of a component of few rows could be smaller than that of the errors.
         """
+        if errors is self.errors:
+            return self
         prior = copy.copy(self)
         object.__setattr__(prior, "errors", errors)
         return prior
@@ -248,9 +250,9 @@ class AdaptivePrior(Prior):
 
     def of_strengths(self, strengths: Strengths | None) -> AdaptivePrior:
         """Return the prior of these strengths, unless it has its own."""
-        return replace(self, strengths=strengths if self.strengths is None else self.strengths).with_errors(
-            self.errors
-        )
+        if strengths is None or self.strengths is not None:
+            return self
+        return replace(self, strengths=strengths).with_errors(self.errors)
 
     @property
     def conjugate(self) -> Prior:
@@ -460,9 +462,9 @@ def has_volumes(family: Family, n_features: int) -> bool:
 def evidence_of_strengths(family: Family, stats: SufficientStats, target: Array) -> Array:
     """Return the largest evidence of the scatters over the strengths."""
     counts = np.maximum(stats.counts, MIN_PART)
-    spectrum, log_dets = family.relative_spectrum(stats, target)
+    spectrum = family.relative_variances(family.scatter(stats), target)
     strengths = STRENGTHS.reshape(-1, *(1,) * counts.ndim)
     each = family.log_marginal(counts, spectrum, strengths, stats.n_features)
     effective = np.maximum(counts - 1, 0.0)
-    values = (each - 0.5 * effective * log_dets).sum(axis=-1)
+    values = (each - 0.5 * effective * family.log_det(target, stats.n_features)).sum(axis=-1)
     return np.asarray(values.max(axis=0))

@@ -109,7 +109,7 @@ def _variances_along(family: Family, values: Array, divisor: Array) -> Array:
     """Return the variances along axes, from the scatters along them, (..., n_components, n_features)."""
     aligned = family.with_axes(1)
     if aligned.shares_covariance:
-        pooled = above_zero(np.maximum(values, 0.0).sum(axis=-2, keepdims=True))
+        pooled = above_zero(values.sum(axis=-2, keepdims=True))
         return np.broadcast_to(pooled / divisor.sum(axis=-1)[..., None, None], values.shape)
     return aligned.covariances_maximising(values, divisor)
 

@@ -11,7 +11,7 @@ from scipy.special import gammaln
 
 from apolar._core import compiled
 from apolar._core.arrays import Array, IndexArray, frozen
-from apolar._core.constants import MIN_WEIGHT, SCATTER_ROUNDING
+from apolar._core.constants import MIN_WEIGHT, PRODUCT_ROUNDING, SCATTER_ROUNDING
 from apolar._core.namespaces import namespace, write, write_pairs
 from apolar.mixture.parameters import SufficientStats
 
@@ -21,8 +21,6 @@ LOG_2PI = float(np.log(2 * np.pi))
 # The floors of the variances in whitened coordinates, for fits without a prior. For matrices, rounding in the
 # transformation to the units of the data and back is relative to the largest eigenvalue.
 MIN_VARIANCES = (1e-12, 1e-12, 1e-8)
-# The rounding error of a matrix product, relative to its largest eigenvalue, with a margin.
-PRODUCT_ROUNDING = 1e-15
 
 
 @functools.lru_cache(maxsize=256)
@@ -65,11 +63,6 @@ class Covariances:
     def min_variance(self) -> float:
         """The floor of the variances in whitened coordinates, for fits without a prior."""
         return MIN_VARIANCES[self.n_axes]
-
-    @property
-    def own_axes(self) -> tuple[int, ...]:
-        """The axes of one covariance in an array of them: the last ones."""
-        return tuple(range(-self.n_axes, 0))
 
     def each(self, values: Array) -> Array:
         """Return values per covariance with axes of length one instead of those of a covariance."""
@@ -214,7 +207,8 @@ class Covariances:
 
     def trace_ratio(self, scatter: Array, covariances: Array) -> Array:
         """Return tr(S^-1 scatter) for each covariance S."""
-        return (self.precisions(covariances) * scatter).sum(axis=self.own_axes)
+        products = self.precisions(covariances) * scatter
+        return products.sum(axis=tuple(range(-self.n_axes, 0)))
 
     def relative_variances(self, scatter: Array, covariances: Array) -> Array:
         """Return the eigenvalues of S^-1 scatter for each covariance S, shape (..., n)."""
@@ -225,18 +219,6 @@ class Covariances:
             values = np.linalg.eigvalsh(np.swapaxes(whiteners, -1, -2) @ scatter @ whiteners)
         # By rounding, they can be below zero.
         return np.asarray(np.maximum(values, 0.0))
-
-    def relative_spectrum(self, stats: SufficientStats, covariances: Array) -> tuple[Array, Array]:
-        """Return `relative_variances` of the scatters of components, and the log-determinants."""
-        n_features = stats.n_features
-        if self.n_axes == 2 and compiled.has_steps(self.n_axes, n_features):
-            arrays, shapes = (stats.array, covariances), (covariances.shape, stats.counts.shape)
-            known = compiled.take_step("relative_scatter", arrays, shapes, n_features)
-            if known is not None:
-                return np.maximum(np.linalg.eigvalsh(known[0]), 0.0), known[1]
-        return self.relative_variances(self.scatter(stats), covariances), self.log_det(
-            covariances, n_features
-        )
 
     def smallest_variance(self, covariances: Array) -> float:
         """Return the smallest variance of any component in any direction."""

@@ -17,16 +17,6 @@ from apolar.mixture.parameters import MixtureParameters
 from apolar.plots.chart import GREY, INK, WRONG, Look, Points, cluster_kind, style
 from apolar.scores import match_labels
 
-__all__ = [
-    "Clusters",
-    "cluster_points",
-    "kept_rows",
-    "label_column",
-    "most_probable",
-    "numbered_clusters",
-    "posteriors_of",
-]
-
 # A small cluster keeps this many points where rows are left out.
 MIN_POINTS = 50
 # The area of the mark of a row of noise, or in a wrong cluster, for that of one in its cluster.

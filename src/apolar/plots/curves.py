@@ -1,4 +1,4 @@
-"""Curves: EM on its way to the optimum, the criterion of a selection, and components combined."""
+"""Curves: EM on its way to the optimum, criteria of a selection, components combined, eigenvalues."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.checks import numeric_array
+from apolar._core.checks import check_integer, numeric_array
 from apolar._core.display import count_noun
 from apolar.estimator.cluster_merging import Combination
+from apolar.exceptions import join_names
 from apolar.mixture import SphericalMixture
+from apolar.moments import ComponentCount, n_components_from_spectrum
 from apolar.plots.chart import (
     DASHES,
     GREY,
@@ -19,6 +21,7 @@ from apolar.plots.chart import (
     LEVEL,
     MARK,
     MARKERS,
+    MAX_NAMES,
     SHADES,
     Chart,
     Line,
@@ -26,8 +29,9 @@ from apolar.plots.chart import (
     draw_chart,
     level_line,
     limits,
+    stems,
 )
-from apolar.plots.views import check_fitted
+from apolar.plots.views import MixtureView, check_fitted
 from apolar.scores import criterion_title
 from apolar.selection import Selection
 from apolar.selection.selection_table import ranked_rows
@@ -35,13 +39,14 @@ from apolar.selection.selection_table import ranked_rows
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["bic_curves", "convergence", "convergence_chart", "entropies", "selection_chart"]
-
 # Passes are marked up to this many.
 MAX_MARKS = 100
 # The part of the candidates, the best ones, for which there is room whatever the others are; all are shown if
 # they take at most this many times the room of these.
 SHOWN, ROOM_FOR_ALL = 0.4, 1.6
+
+# The axis of eigenvalues is logarithmic if the largest is this many times the smallest shown.
+WIDE = 50.0
 
 _RING = MARK | {"markerfacecolor": "none", "markersize": 14}
 
@@ -82,17 +87,13 @@ def convergence(model: Any | Sequence[float], *, ax: Axes | None = None) -> Axes
     >>> ax.get_title()
     'EM from the start "kmeans": converged'
     """
-    return draw_chart(convergence_chart(model), ax)
-
-
-def convergence_chart(model: Any) -> Chart:
-    """Return how far from the best value each pass ended; where that is zero, a hollow mark at the bottom."""
     is_array = hasattr(model, "__array__") and not hasattr(model, "fit")
-    return _chart_of_values(model) if is_array or isinstance(model, list | tuple) else _chart_of_model(model)
+    is_values = is_array or isinstance(model, list | tuple)
+    return draw_chart(_chart_of_values(model) if is_values else _chart_of_model(model), ax)
 
 
 def _distance_chart(values: Array, tolerance: float | None, title: str, name: str, notes: list[str]) -> Chart:
-    """Return the distance of values to the best of them; `name` is that of the axis."""
+    """Return the distance of values to the best of them; a hollow mark at the bottom is zero."""
     passes, look = _passes_and_look(values)
     ends = (0.5, len(passes) + 0.5)
     left = values.max() - values
@@ -284,15 +285,10 @@ def _remarks(selection: Selection, highest: float) -> list[str]:
     remarks = []
     n_above = sum(bool(getattr(row, selection.criterion) > highest) for row in selection.table)
     if n_above:
-        remarks.append(f"{n_above} candidate{'s are' if n_above > 1 else ' is'} above the frame.")
-    listed = []
-    for form in dict.fromkeys(row.form for row in selection.table):
-        failed = [row for row in selection.table if row.form == form and row.failed is not None]
-        if failed:
-            numbers = sorted(row.n_components for row in failed)
-            listed.append(f"{form} ({', '.join(map(str, numbers))})")
-    if listed:
-        remarks.append(f"Gaps: candidates that failed, by number of components: {'; '.join(listed)}.")
+        remarks.append(f"Above the frame: {count_noun(n_above, 'candidate')}.")
+    failed = [row.named for row in selection.table if row.failed is not None]
+    if failed:
+        remarks.append(f"Gaps: {join_names(failed)} failed.")
     if any(row.is_fitted and not row.converged for row in selection.table):
         remarks.append("Hollow marks: EM did not converge.")
     return remarks
@@ -342,3 +338,155 @@ def entropies(combination: Combination, *, ax: Axes | None = None) -> Axes:
     ends = (0.5, len(values) + 0.5)
     title, axes = "Combined components", ("number of clusters", name)
     return draw_chart(Chart(layers, ends, limits(values), title, axes, [combination.sentence], "integer"), ax)
+
+
+# --- eigenvalues --------------------------------------------------------------------------
+
+
+def spectrum(X: Any, *, n_components: int | None = None, ax: Axes | None = None) -> Axes:
+    """Draw the eigenvalues of the covariance, largest first, and what noise alone gives.
+
+    The means of r components lie in r - 1 directions, and eigenvalues there stand out of the noise of
+    spherical clusters, which is flat except for the fluctuation of a sample. Those that stand out are filled,
+    the others are hollow. See `apolar.n_components_from_spectrum`, which counts them.
+
+    Parameters
+    ----------
+    X : array_like, dataframe, iterable of chunks, MomentSketch, ComponentCount or mixture
+        Rows, shape (n_samples, n_features), a sketch of them, or the result of `n_components_from_spectrum`.
+        For a SphericalMixture or a fitted GaussianMixture, the eigenvalues of its own covariance are
+        shown; they do not fluctuate, and there is no band.
+    n_components : int, optional
+        Fill the eigenvalues of that many components, and take the others for noise; by default as many as
+        stand out, or as the mixture has.
+    ax : matplotlib Axes, optional
+        What to draw into; those of a new figure of pyplot by default.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+        `ax.figure.savefig(path)` writes the picture.
+
+    Notes
+    -----
+    At most 40 eigenvalues are shown. The legend is at the right of the axes and a note below them: a figure
+    with `layout="constrained"` makes room for both.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> X, _ = apolar.datasets.make_example(1, 10_000, random_state=0)
+    >>> ax = apolar.plots.spectrum(X)
+    >>> ax.get_title()
+    'The eigenvalues show 4 components'
+    """
+    is_mixture = isinstance(X, SphericalMixture) or (hasattr(X, "covariance_type") and hasattr(X, "fit"))
+    return draw_chart((_chart_of_mixture if is_mixture else _chart_of_rows)(X, n_components), ax)
+
+
+def _chart_of_rows(X: Any, n_components: int | None) -> Chart:
+    count = X if isinstance(X, ComponentCount) else n_components_from_spectrum(X)
+    values, n_signal, signal = count.spectrum, count.n_components - 1, "out of the noise"
+    said = f"the eigenvalues show {count_noun(count.n_components, 'component')}"
+    title, note = f"T{said[1:]}", count.message
+    # The edge of Marchenko and Pastur depends on the number of rows, which it gives back here.
+    rows = (len(values) - n_signal) / (np.sqrt(count.threshold / count.noise_level) - 1) ** 2
+    if n_components is not None:
+        n_signal = _check_summary(n_components, len(values), "the eigenvalues that are not zero") - 1
+        signal, note = "between components", f"By themselves {said}."
+        title = f"The eigenvalues taken as {count_noun(n_components, 'component')}"
+    return _eigenvalue_chart(values, n_signal, (signal, "noise"), title, note, rows)
+
+
+def _chart_of_mixture(model: Any, n_components: int | None) -> Chart:
+    mixture = MixtureView.of(model)
+    values = np.maximum(np.linalg.eigvalsh(mixture.covariance)[::-1], 0.0)
+    if not values[0] > 0:
+        raise ValueError("The mixture has no spread: fit it to rows that differ.")
+    values = values[values > 1e-12 * values[0]]
+    r = number = len(mixture.weights)
+    if n_components is not None:
+        number = _check_summary(n_components, len(values), "the columns of the mixture")
+    n_signal = min(number - 1, len(values))
+    note = "These are eigenvalues of the covariance of the mixture itself, not of rows."
+    if n_signal:
+        note += (
+            f" The means of {n_signal + 1} components span {count_noun(n_signal, 'direction')}: these "
+            "eigenvalues are filled. If components are spherical, the others are their common spread."
+        )
+    if n_signal == len(values):
+        note += " There are more components than columns: no eigenvalue is left for that."
+    title = f"Eigenvalues of a mixture of {count_noun(r, 'component')}"
+    names = ("span of the means", "the others")
+    return _eigenvalue_chart(values, n_signal, names, title, note)
+
+
+def _check_summary(n_components: Any, most: int, what: str) -> int:
+    number = check_integer(n_components, "n_components", least=1)
+    if number > most:
+        raise ValueError(
+            f"n_components = {number} is more than {what}, {most}, and one of these must be left for the "
+            f"noise: ask for at most {most}, or leave n_components out."
+        )
+    return number
+
+
+def _eigenvalue_chart(
+    values: Array,
+    n_signal: int,
+    parts: tuple[str, str],
+    title: str,
+    note: str,
+    n_rows: float | None = None,
+) -> Chart:
+    """Return eigenvalues, the first of which are signal; for a sample, with the band of its noise.
+
+    Parameters
+    ----------
+    values : ndarray
+        Largest first.
+    n_signal : int
+    parts : pair of str
+        Names of the signal, and of the others.
+    title, note : str
+    n_rows : float, optional
+        That of the sample.
+    """
+    shown, others = values[:MAX_NAMES], values[n_signal:]
+    is_wide = bool(shown[0] > WIDE * shown[-1])
+    level = float(others.mean()) if len(others) else float(values[-1])
+    ratio = 0.0 if n_rows is None else np.sqrt(len(others) / n_rows)
+    low, high = level * max(1 - ratio, 0.0) ** 2, level * (1 + ratio) ** 2
+    known = [*shown, level, high]
+    ends = (0.4, len(shown) + 0.6)
+    heights = (min(known) / 2, 1.6 * max(known)) if is_wide else (0.0, 1.08 * max(known))
+    layers, notes = [], [note]
+    if n_rows is not None:
+        label = f"noise alone: {low:.3g} to {high:.3g}"
+        bottom = max(low, heights[0])
+        x, y = np.array([*ends, *ends[::-1]]), np.array([bottom, bottom, high, high])
+        # A thick line stands for it in the legend.
+        look = {"color": GREY, "alpha": 0.3, "linestyle": "-", "linewidth": 8, "solid_capstyle": "butt"}
+        layers.append(Line(x, y, look, label=label, is_filled=True))
+        n_inside = int(np.count_nonzero(values[:n_signal] <= high))
+        if n_inside:
+            verb = "is" if n_inside == 1 else "are"
+            notes.insert(
+                0, f"{n_inside} of the {n_signal} filled {verb} no larger than what noise alone gives."
+            )
+    if len(others):
+        layers.append(level_line(level, ends, LEVEL, f"mean of {parts[1]}: {level:.3g}"))
+    x = np.arange(1, len(shown) + 1)
+    for name, count, colour, face, part in (
+        (parts[0], n_signal, INK, INK, slice(0, n_signal)),
+        (parts[1], len(others), GREY, "white", slice(n_signal, None)),
+    ):
+        if len(shown[part]):
+            layers.append(stems(x[part], heights[0], shown[part], {"color": colour, "linewidth": 1.0}))
+            look = MARK | {"color": colour, "markerfacecolor": face}
+            layers.append(Line(x[part], shown[part], look, label=f"{name} ({count})"))
+    if len(shown) < len(values):
+        notes.append(f"Shown: the largest {len(shown)} of {len(values)} eigenvalues.")
+    height = f"eigenvalue{' (logarithmic scale)' * is_wide}"
+    names = ("eigenvalues of the covariance, the largest first", height)
+    return Chart(layers, ends, heights, title, names, notes, "integer", "log" if is_wide else "number")

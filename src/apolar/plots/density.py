@@ -1,4 +1,4 @@
-"""The density of a mixture in one or two columns, and whether the rows follow it."""
+"""What clusters are like: densities, whether the rows follow them, and profiles."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 from scipy.special import logsumexp
 
 from apolar._core.arrays import Array
+from apolar._core.checks import check_integer
 from apolar._core.display import count_noun
 from apolar.plots.chart import (
+    DASHES,
     GREY,
     INK,
     MARK,
@@ -20,16 +22,16 @@ from apolar.plots.chart import (
     Look,
     cluster_kind,
     draw_chart,
+    level_line,
     limits,
     need_library,
+    stems,
     style,
 )
-from apolar.plots.views import MixtureView, TableView, check_fitted, chosen_columns, column_names
+from apolar.plots.views import MixtureView, TableView, check_fitted, check_names, chosen_columns, column_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["density", "density_chart", "quantiles"]
 
 # The shares of the rows that the contours hold, the largest first.
 SHARES = (0.95, 0.75, 0.5, 0.25)
@@ -40,6 +42,8 @@ LINE: Look = {"linestyle": "-", "linewidth": 1.2}
 N_DEVIATIONS = 3.5
 # The most rows that are drawn.
 MAX_ROWS = 2000
+# The part of the room of a column that the marks of profiles take.
+FILLED = 0.6
 
 
 def density(
@@ -104,18 +108,11 @@ def density(
     rows = np.empty((0, len(positions))) if table is None else table.numbers(positions)
     step = -(-len(rows) // MAX_ROWS)
     values = rows if len(positions) == 1 else rows[:: max(step, 1)]
-    return draw_chart(density_chart(part, values, shown, boundaries=boundaries), ax)
-
-
-def density_chart(part: Any, rows: Array, names: list[str], *, boundaries: bool = False) -> Chart:
-    """Return the density of a mixture of one or two columns, with rows of these."""
     view = MixtureView.of(part)
     reach = N_DEVIATIONS * np.sqrt(view.variances)
-    ends = [
-        limits(np.concatenate([column, low, high]))
-        for column, low, high in zip(rows.T, (view.means - reach).T, (view.means + reach).T, strict=True)
-    ]
-    return (_curve if len(names) == 1 else _contours)(part, rows, names, ends, boundaries=boundaries)
+    every = np.concatenate([values, view.means - reach, view.means + reach])
+    draw = _curve if len(shown) == 1 else _contours
+    return draw_chart(draw(part, values, shown, list(map(limits, every.T)), boundaries=boundaries), ax)
 
 
 def _log_densities(part: Any, points: Array) -> Array:
@@ -223,3 +220,101 @@ def quantiles(model: Any, X: Any, column: Any = 0, *, ax: Axes | None = None) ->
     points = Line(expected, observed, look, "rows", count_noun(len(observed), "row"))
     names = ("quantile of the mixture", f"quantile of {name}")
     return draw_chart(Chart([diagonal, points], ends, ends, f"Fit of {name}", names), ax)
+
+
+# --- profiles -----------------------------------------------------------------------------
+
+
+def profiles(
+    model: Any,
+    *,
+    feature_names: Iterable[Any] | None = None,
+    class_names: Iterable[Any] | None = None,
+    standardise: bool = True,
+    max_columns: int = 40,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the mean of each cluster in each column, with one standard deviation on either side.
+
+    Parameters
+    ----------
+    model : GaussianMixture or SphericalMixture
+        Fitted.
+    feature_names : list of str, optional
+        The names of all columns; by default those that the model was fitted with.
+    class_names : list of str, optional
+        The names of the clusters, in the order of the components; "cluster 1" and so on by default.
+    standardise : bool, default=True
+        Whether to show columns in standard deviations from the overall mean, both of the mixture itself;
+        otherwise in their own units.
+    max_columns : int, default=40
+        The most columns to show: those in which the means differ most, relative to the spread of the
+        column, in their order.
+    ax : matplotlib Axes, optional
+        What to draw into; those of a new figure of pyplot by default.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+        `ax.figure.savefig(path)` writes the picture.
+
+    Notes
+    -----
+    The legend is at the right of the axes and a note below them: a figure with `layout="constrained"` makes
+    room for both.
+
+    Examples
+    --------
+    >>> import apolar
+    >>> iris = apolar.datasets.load_iris()
+    >>> gm = apolar.GaussianMixture(3, random_state=0).fit(iris.data)
+    >>> ax = apolar.plots.profiles(gm, feature_names=iris.feature_names)
+    >>> [text.get_text()[: len("cluster 1")] for text in ax.get_legend().get_texts()]
+    ['cluster 1', 'cluster 2', 'cluster 3']
+    """
+    mixture = MixtureView.of(model)
+    r, m = mixture.means.shape
+    names = column_names(
+        m, feature_names, getattr(model, "feature_names_in_", None), things="columns of the model"
+    )
+    clusters = [f"cluster {number + 1}" for number in range(r)]
+    if class_names is not None:
+        clusters = check_names(class_names, r, "class_names", "components")
+    max_columns = check_integer(max_columns, "max_columns", least=1)
+    chart = profile_chart(mixture, names, clusters, max_columns, standardise=standardise)
+    width = min(max(0.12 * (len(clusters) + 1) * len(chart.x_scale), 4.0), 9.0)
+    return draw_chart(chart, ax, (width + 3.0, 4.6))
+
+
+def profile_chart(
+    mixture: MixtureView, names: list[str], clusters: list[str], max_columns: int, *, standardise: bool = True
+) -> Chart:
+    """Return means and standard deviations of clusters, side by side in each column."""
+    (r, m), means, deviations = mixture.means.shape, mixture.means, np.sqrt(mixture.variances)
+    positions = mixture.separating_columns(max_columns)
+    if standardise:
+        unit = np.sqrt(mixture.total)
+        # A column without spread is at its mean.
+        unit = np.where(unit > 0, unit, 1.0)
+        means, deviations = (means - mixture.mean) / unit, deviations / unit
+    means, deviations = means[:, positions], deviations[:, positions]
+    k = len(positions)
+    ends, step = (-0.5, k - 0.5), FILLED / r
+    layers = [level_line(0.0, ends, {"color": GREY, "linewidth": 0.6})] if standardise else []
+    for number in range(r):
+        look = style(number) | {"linestyle": DASHES[number % len(DASHES)], "linewidth": 0.8}
+        look["markersize"] = min(max(150 * step / k, 2.5), 6.0)
+        x = np.arange(k) + (number - (r - 1) / 2) * step
+        low, high = means[number] - deviations[number], means[number] + deviations[number]
+        layers.append(stems(x, low, high, {"color": look["color"], "linewidth": 1.2}, f"bars-{number + 1}"))
+        label = f"{clusters[number]} (weight {mixture.weights[number]:.2f})"
+        layers.append(Line(x, means[number], look, cluster_kind(number), label))
+    notes = ["Marks: means of clusters. Bars: one standard deviation within the cluster on either side."]
+    if k < m:
+        notes.append(
+            f"Shown: {k} of {m} columns, {'those' if k > 1 else 'that'} in which the means differ most."
+        )
+    units = "standard deviations from the mean" if standardise else "mean, in units of the column"
+    heights = limits(np.concatenate([(means - deviations).ravel(), (means + deviations).ravel()]))
+    columns = [names[i] for i in positions]
+    return Chart(layers, ends, heights, "Profiles of the clusters", ("column", units), notes, columns)

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-__all__ = ["matrix_charts", "row_chart", "scatter_matrix", "uncertainty"]
-
 N_BINS = 30
 # Columns of at most this many integers, such as ratings, are moved by up to this much.
 FEW_INTEGERS, TIE_SHIFT = 20, 0.3

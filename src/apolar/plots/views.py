@@ -10,23 +10,12 @@ import numpy as np
 from scipy import sparse
 
 from apolar._core.arrays import Array
-from apolar._core.checks import check_integer, numeric_array
-from apolar.data.chunks import as_array, require_numbers, require_table
+from apolar._core.checks import as_array, check_integer, numeric_array
+from apolar.data.chunks import require_numbers, require_table
 from apolar.data.sources import column_labels, is_dataframe, read_dataframe
 from apolar.mixture import SphericalMixture
-from apolar.mixture.directions import discriminating_directions
+from apolar.mixture.directions import Directions, discriminating_directions
 from apolar.mixture.families import Family, family
-
-__all__ = [
-    "ELLIPSES",
-    "MixtureView",
-    "Plane",
-    "TableView",
-    "check_fitted",
-    "check_names",
-    "chosen_columns",
-    "column_names",
-]
 
 # Columns that are shown unless the user says otherwise.
 N_COLUMNS = 5
@@ -149,29 +138,23 @@ class Plane:
     Attributes
     ----------
     columns : list of int
-    origin : ndarray, shape (n_columns,)
-    axes : ndarray, shape (n_columns, 2)
-        In the units of the columns.
-    loadings : ndarray, shape (n_columns, 2)
-        The same, of columns of standard deviation one.
+    directions : Directions
     mixture : MixtureView
         In the plane, with full covariances.
     """
 
     columns: list[int]
-    origin: Array
-    axes: Array
-    loadings: Array
+    directions: Directions
     mixture: MixtureView
 
     def places(self, X: Array) -> Array:
         """Return where rows are, shape (n_rows, 2)."""
-        return np.asarray((X[:, self.columns] - self.origin) @ self.axes)
+        return self.directions.transform(X[:, self.columns])
 
     def axis_names(self, names: Sequence[str]) -> tuple[str, str]:
         """Return what the axes are, by the columns that weigh most; `names` are those of all columns."""
         words = []
-        for j, loadings in enumerate(self.loadings.T):
+        for j, loadings in enumerate(self.directions.loadings.T):
             order = np.argsort(-np.abs(loadings), kind="stable")[:N_LOADINGS].tolist()
             parts = [i for i in order if abs(loadings[i]) > LEAST_LOADING * abs(loadings[order[0]])]
             signs = ["" if loadings[i] > 0 else "\N{MINUS SIGN}" for i in parts]
@@ -287,7 +270,7 @@ class MixtureView:
         known = discriminating_directions(self.shares, self.means[:, columns], covariances, 2)
         inside = known.transform(self.means[:, columns]), known.axes.T @ covariances @ known.axes
         mixture = MixtureView(self.weights, *inside, family("full"))
-        return Plane(columns, known.origin, known.axes, known.loadings, mixture)
+        return Plane(columns, known, mixture)
 
     @property
     def covariance(self) -> Array:

@@ -20,15 +20,14 @@ from apolar.estimator import GaussianMixture, StudentMixture
 from apolar.estimator.cluster_merging import Group
 from apolar.estimator.fit import reports_passes
 from apolar.estimator.fitted import NOISE_LABEL, FittedState
-from apolar.estimator.resampling import Stability
-from apolar.estimator.standard_errors import StandardErrors
+from apolar.estimator.standard_errors import Stability, StandardErrors
 from apolar.exceptions import ColumnError, ColumnWarning, ComponentError, FarRowsWarning
 from apolar.mixture.families import family
 from apolar.mixture.parameters import MixtureParameters
 from apolar.moments.covariance import is_constant
 from apolar.plots.views import MixtureView
-from apolar.reports.limits import LIMITS
 from apolar.reports.scoring import (
+    LIMITS,
     OUTLIER_LEVEL,
     TableScores,
     column_deviations,
@@ -186,12 +185,18 @@ class Analysis(TableScores):
     @cached_property
     def is_doubtful(self) -> Array:
         """Which rows have a cluster in doubt, shape (n_samples,)."""
-        return 1 - self.uncertainty < LIMITS.doubt
+        return self.certainty < LIMITS.doubt
 
     @cached_property
     def is_outlying(self) -> Array:
         """Which rows are outliers; those that are called noise are known to be in no cluster."""
         return self.outliers & (self.predicted != NOISE_LABEL)
+
+    @cached_property
+    def disagrees(self) -> Array:
+        """Which rows are marked as not in the cluster of their class; none if they are many."""
+        is_wrong = np.zeros(self.n_rows, dtype=bool) if self.truth is None else self.truth.is_wrong
+        return is_wrong & (np.count_nonzero(is_wrong) <= LIMITS.n_rings)
 
     @property
     def deviations(self) -> Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -11,36 +10,37 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.estimator.fitted import NOISE_LABEL
 from apolar.mixture.conditional import min_distances
-from apolar.plots.clusters import Clusters, kept_rows, numbered_clusters
+from apolar.plots.clusters import kept_rows
 from apolar.reports.analysis import Analysis
-from apolar.reports.limits import LIMITS
-from apolar.reports.scoring import cluster_posteriors, nameless
+from apolar.reports.scoring import LIMITS, nameless
 
 
-def doubtful_rows(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict[str, Any]]:
+def runners_up(analysis: Analysis, positions: Array) -> tuple[Array, Array]:
+    """Return the second most probable cluster of some rows, -1 for noise, and its probability."""
+    posteriors, rows = np.nan_to_num(analysis.posteriors[positions]), np.arange(len(positions))
+    posteriors[rows, analysis.predicted[positions]] = -1.0  # of noise, the last
+    second = posteriors.argmax(axis=1)
+    return np.where(second < len(analysis.groups), second, NOISE_LABEL), posteriors[rows, second]
+
+
+def doubtful_rows(analysis: Analysis, row_numbers: Array) -> list[dict[str, Any]]:
     """Return the rows that are most in doubt, the first ones first.
 
     For each: the number of its `row`, its two most probable clusters from 0 (-1 is noise), and how probable
     they are.
     """
-    order = np.argsort(-analysis.uncertainty, kind="stable")
-    positions = order[analysis.is_doubtful[order]][: LIMITS.listed_rows]
-    if not len(positions):
-        return []
-    posteriors = cluster_posteriors(analysis.model, X[positions])
-    listed = []
-    for position, probabilities in zip(positions.tolist(), posteriors, strict=True):
-        first, second = np.argsort(-probabilities, kind="stable")[:2].tolist()
-        listed.append(
-            {
-                "row": int(row_numbers[position]),
-                "cluster": _cluster(analysis, first),
-                "probability": float(probabilities[first]),
-                "second": _cluster(analysis, second),
-                "second_probability": float(probabilities[second]),
-            }
-        )
-    return listed
+    order = np.argsort(analysis.certainty, kind="stable")[: LIMITS.listed_rows]
+    positions = order[analysis.is_doubtful[order]]
+    return [
+        {
+            "row": int(row_numbers[i]),
+            "cluster": int(analysis.predicted[i]),
+            "probability": float(analysis.certainty[i]),
+            "second": int(second),
+            "second_probability": float(probability),
+        }
+        for i, second, probability in zip(positions, *runners_up(analysis, positions), strict=True)
+    ]
 
 
 def outlying_rows(
@@ -107,36 +107,31 @@ def typical_rows(analysis: Analysis, X: Array) -> list[list[int]]:
     return found
 
 
-def nearest_clusters(analysis: Analysis, X: Array) -> list[int | None]:
+def nearest_clusters(analysis: Analysis) -> list[int | None]:
     """Return, for each cluster, the other one that its rows in doubt are most like; None if none is."""
     found: list[int | None] = []
     for k in range(len(analysis.groups)):
-        positions = np.flatnonzero((analysis.predicted == k) & analysis.is_doubtful)[: LIMITS.sampled_rows]
-        if not len(positions):
-            found.append(None)
-            continue
-        posteriors = cluster_posteriors(analysis.model, X[positions])
-        posteriors[:, k] = 0
-        second = np.bincount(posteriors.argmax(axis=1), minlength=posteriors.shape[1])
-        found.append(_cluster(analysis, int(second.argmax())))
+        positions = np.flatnonzero((analysis.predicted == k) & analysis.is_doubtful)
+        clusters, counts = np.unique(runners_up(analysis, positions)[0], return_counts=True)
+        found.append(int(clusters[counts.argmax()]) if len(counts) else None)
     return found
 
 
-def row_words(analysis: Analysis, positions: Array, posteriors: Array, row_numbers: Array) -> list[str]:
-    """Return what is known about each of some rows, in a line; `posteriors` are theirs."""
+def row_words(analysis: Analysis, positions: Array, row_numbers: Array) -> list[str]:
+    """Return what is known about each of some rows, in a line."""
     truth, lines = analysis.truth, []
-    for position, probabilities in zip(positions.tolist(), posteriors, strict=True):
-        first, *others = np.argsort(-probabilities, kind="stable")[:2].tolist()
-        shown = [first, *(k for k in others if round(probabilities[k], 2) > 0)]
-        clusters = [(_cluster(analysis, k), probabilities[k]) for k in shown]
+    for i, second, probability in zip(positions, *runners_up(analysis, positions), strict=True):
+        clusters = [(analysis.predicted[i], analysis.certainty[i]), (second, probability)]
         words = ", ".join(
-            f"{'noise' if k == NOISE_LABEL else f'cluster {k + 1}'} ({share:.2f})" for k, share in clusters
+            f"{'noise' if k == NOISE_LABEL else f'cluster {k + 1}'} ({share:.2f})"
+            for k, share in clusters
+            if round(share, 2) > 0
         )
-        if truth is not None and truth.codes[position] >= 0:
-            words += f"; class {truth.names[truth.codes[position]]}"
-        if analysis.is_outlying[position]:
+        if truth is not None and truth.codes[i] >= 0:
+            words += f"; class {truth.names[truth.codes[i]]}"
+        if analysis.is_outlying[i]:
             words += "; an outlier"
-        lines.append(f"row {row_numbers[position]}: {words}")
+        lines.append(f"row {row_numbers[i]}: {words}")
     return lines
 
 
@@ -145,61 +140,17 @@ def labels_link(analysis: Analysis, row_numbers: Array) -> str:
     if analysis.n_rows > LIMITS.labelled_rows:
         return ""
     clusters = analysis.predicted + (analysis.predicted != NOISE_LABEL)
-    rows = zip(row_numbers, clusters, 1 - analysis.uncertainty, strict=True)
+    rows = zip(row_numbers, clusters, analysis.certainty, strict=True)
     lines = [f"{row},{cluster},{probability:.6g}\n" for row, cluster, probability in rows]
     return "data:text/csv;charset=utf-8," + quote("".join(["row,cluster,probability\n", *lines]), safe=",.")
-
-
-def _cluster(analysis: Analysis, k: int) -> int:
-    """Return a cluster by the column of its probability; noise has the last one."""
-    return k if k < len(analysis.groups) else NOISE_LABEL
 
 
 # --- pictures -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class ShownRows:
-    """Rows that a picture shows.
-
-    Attributes
-    ----------
-    values : ndarray, shape (n_shown, n_features)
-        Missing ones are where the mixture expects them.
-    clusters : Clusters
-    disagrees : ndarray of bool, shape (n_shown,)
-        Rows that are not in the cluster of their class, unless they are many.
-    n_disagreeing : int
-        How many they are among all rows.
-    is_outlier : ndarray of bool, shape (n_shown,)
-    numbers : ndarray of int, shape (n_shown,)
-        Those of the rows, from 1.
-    doubt : ndarray, shape (n_shown,)
-        One minus the probability of the most probable cluster, or of noise.
-    words : list of str
-        What is known about each.
-    remarks : list of str
-        What the reader must know about the choice of rows.
-    """
-
-    values: Array
-    clusters: Clusters
-    disagrees: Array
-    n_disagreeing: int
-    is_outlier: Array
-    numbers: Array
-    doubt: Array
-    words: list[str]
-    remarks: list[str]
-
-
 def choose_rows(
-    analysis: Analysis,
-    X: Array,
-    columns: list[int],
-    most: int,
-    row_numbers: Array,
-) -> ShownRows:
+    analysis: Analysis, X: Array, columns: list[int], most: int
+) -> tuple[Array, Array, list[str]]:
     """Return the rows that a picture of some columns shows.
 
     Parameters
@@ -209,7 +160,14 @@ def choose_rows(
     columns : list of int
     most : int
         How many rows at most: the outermost, those in doubt, some of each cluster, then any.
-    row_numbers : ndarray of int, shape (n_samples,)
+
+    Returns
+    -------
+    positions : ndarray of int, shape (n_shown,)
+    values : ndarray, shape (n_shown, n_features)
+        Missing ones are where the mixture expects them.
+    remarks : list of str
+        What the reader must know about the choice of rows.
     """
     # Only some rows of a large table are read: of every cluster, and outliers.
     nothing, outliers = np.empty((analysis.n_rows, 0)), np.flatnonzero(analysis.outliers)
@@ -224,7 +182,7 @@ def choose_rows(
     inside = _inside(values, (analysis.is_outlying | is_noise | is_in_small)[positions])
     n_outside = int(np.count_nonzero(~inside))
     positions, values = positions[inside], values[inside]
-    order = np.argsort(-analysis.uncertainty[positions], kind="stable")
+    order = np.argsort(analysis.certainty[positions], kind="stable")
     doubtful = order[analysis.is_doubtful[positions[order]]]
     groups = [analysis.predicted[positions]]
     kept = kept_rows(values[:, columns], groups, most, np.random.default_rng(0), before=doubtful)
@@ -235,23 +193,7 @@ def choose_rows(
     if n_outside:
         which = "1 row is" if n_outside == 1 else f"{n_outside:,} rows are"
         remarks.append(f"{which} far outside the frame.")
-    posteriors = cluster_posteriors(analysis.model, X[positions])
-    wrong = np.zeros(analysis.n_rows, dtype=bool)
-    # Many rings would hide the rows.
-    if analysis.truth is not None and np.count_nonzero(analysis.truth.is_wrong) <= LIMITS.n_rings:
-        wrong = analysis.truth.is_wrong
-    n_clusters = len(analysis.groups)
-    return ShownRows(
-        values,
-        numbered_clusters(None, analysis.predicted[positions], None, len(kept), n_clusters),
-        wrong[positions],
-        int(np.count_nonzero(wrong)),
-        analysis.is_outlying[positions],
-        row_numbers[positions],
-        1 - posteriors.max(axis=1),
-        row_words(analysis, positions, posteriors, row_numbers),
-        remarks,
-    )
+    return positions, values, remarks
 
 
 def _inside(values: Array, is_apart: Array) -> Array:

@@ -20,12 +20,13 @@ from apolar._core.display import count_noun, figures, with_error
 from apolar._core.files import atomic_file
 from apolar.estimator import GaussianMixture
 from apolar.estimator.fitted import NOISE_LABEL
-from apolar.estimator.resampling import Stability
-from apolar.plots.chart import need_library
+from apolar.estimator.standard_errors import Stability
+from apolar.estimator.summary import tails_in_words
+from apolar.exceptions import join_names
+from apolar.plots.chart import need_library, style
 from apolar.plots.clusters import label_column
 from apolar.plots.views import TableView, column_names
 from apolar.reports.analysis import Analysis, describe
-from apolar.reports.limits import LIMITS
 from apolar.reports.listed_rows import (
     doubtful_rows,
     labels_link,
@@ -33,16 +34,17 @@ from apolar.reports.listed_rows import (
     outlying_rows,
     typical_rows,
 )
-from apolar.reports.pictures import DARK, LIGHT, draw_pictures, swatch
-from apolar.reports.provenance import Provenance
+from apolar.reports.pictures import DARK, FILTERS, LIGHT, draw_pictures
+from apolar.reports.scoring import LIMITS
 from apolar.reports.text import (
+    NOT_CONVERGED,
+    Provenance,
     agreement,
     choice,
-    findings,
+    is_at_most_tried,
     long_tails,
-    next_steps,
-    plain_headline,
     spread_name,
+    tails_sentence,
     traits,
 )
 from apolar.scores import criterion_title
@@ -84,54 +86,60 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
     row_names = (
         {} if provenance.row_names is None else dict(zip(numbers.tolist(), provenance.row_names, strict=True))
     )
-    notes = [*provenance.notes]
-    if provenance.n_dropped:
-        verb = "was" if provenance.n_dropped == 1 else "were"
-        notes.append(f"{count_noun(provenance.n_dropped, 'row')} with missing values {verb} left out.")
     selection = analysis.selection
     listed = [] if selection is None else ranked_rows(selection.table, selection.criterion)
     listed = listed[: LIMITS.listed_candidates]
-    said = findings(analysis, notes)
+    # Those that separate the clusters best.
+    shown = analysis.clusters.separating_columns(LIMITS.listed_columns)
+    is_used = analysis.clusters.separation > LIMITS.least_share
+    stability = [] if analysis.stability is None else analysis.stability.sentences()
+    tails = long_tails(analysis, X)
     script = resources.files("apolar.reports").joinpath("page.js").read_text(encoding="utf-8")
     return render_page(
         "apolar.reports",
-        {
+        FILTERS
+        | {
             "figures": figures,
             "mean_of": lambda pair: with_error(*pair).partition(" ")[0],
             "error_of": lambda pair: with_error(*pair).rpartition(" ")[2],
+            "count": count_noun,
+            "names": join_names,
             "integer": lambda value: f"{int(value):,}",
             "title_of": criterion_title,
         },
         analysis=analysis,
         provenance=provenance,
         title=provenance.title or f"Clusters of {provenance.source}",
-        swatch=swatch,
+        style=style,
         light=LIGHT,
         dark=DARK,
         script=script,
         # The one script that a browser runs.
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         row_names=row_names,
-        headline=plain_headline(analysis),
+        model=analysis.model,
+        not_converged=NOT_CONVERGED,
+        notes=[*tails_in_words(analysis.model), *stability, *provenance.notes],
+        is_at_most_tried=is_at_most_tried(analysis),
+        tails=tails_sentence(tails) if tails else "",
+        small=[f"{k + 1}" for k in np.flatnonzero(analysis.counts < LIMITS.few_rows)],
+        used=[analysis.names[j] for j in np.flatnonzero(is_used)],
+        unused=[analysis.names[j] for j in np.flatnonzero(~is_used)],
         spread=spread_name(analysis),
         agreement=agreement(analysis),
         choice=choice(analysis, is_fitted_before=provenance.is_python),
-        problems=[finding for finding in said if finding.level == "problem"],
-        findings=[finding for finding in said if finding.level != "problem"],
-        steps=next_steps(analysis, provenance, long_tails(analysis, X)),
         tables=_category_tables(analysis, provenance),
         pictures={picture.title: picture for picture in draw_pictures(analysis, X, numbers)},
-        clusters=_clusters(analysis, X, numbers),
+        clusters=_clusters(analysis, X, numbers, shown),
         means_beside=MEANS_BESIDE,
         counts_beside=COUNTS_BESIDE,
-        columns=_columns(analysis, X),
-        shown_columns=_shown_columns(analysis),
+        columns=_columns(analysis, X, shown),
         n_hidden=max(len(analysis.names) - LIMITS.listed_columns, 0),
         selection=selection,
         first_candidates=listed[: LIMITS.first_candidates],
         more_candidates=listed[LIMITS.first_candidates :],
         criteria={name: value for name, value in analysis.likelihood.criteria.items() if np.isfinite(value)},
-        doubtful=doubtful_rows(analysis, X, numbers),
+        doubtful=doubtful_rows(analysis, numbers),
         n_doubtful=int(np.count_nonzero(analysis.is_doubtful)),
         outlying=outlying_rows(analysis, X, numbers),
         n_outlying=int(np.count_nonzero(analysis.is_outlying)),
@@ -144,19 +152,12 @@ def report_page(analysis: Analysis, X: Array, provenance: Provenance) -> str:
     )
 
 
-def _shown_columns(analysis: Analysis) -> list[int]:
-    """Return the columns of tables: all, or those that separate the clusters best."""
-    return analysis.clusters.separating_columns(LIMITS.listed_columns)
-
-
-def _clusters(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict[str, Any]]:
+def _clusters(analysis: Analysis, X: Array, row_numbers: Array, shown: list[int]) -> list[dict[str, Any]]:
     """Return what the page shows of each cluster: its rows, how sure they are, means, what marks it."""
     mixture = analysis.clusters
     errors, counts, deviations = analysis.errors, analysis.counts, analysis.deviations
     differences = traits(analysis)
-    shown = _shown_columns(analysis)
-    typical, nearest = typical_rows(analysis, X), nearest_clusters(analysis, X)
-    certainty = 1 - analysis.uncertainty
+    typical, nearest = typical_rows(analysis, X), nearest_clusters(analysis)
     members = [analysis.predicted == k for k in range(len(counts))]
     places = [[analysis.names.index(trait.column) for trait in of_cluster] for of_cluster in differences]
     return [
@@ -164,7 +165,7 @@ def _clusters(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict[str
             "index": k,
             "rows": int(counts[k]),
             "share": float(counts[k] / analysis.n_rows),
-            "certainty": float(certainty[members[k]].mean()) if counts[k] else 0.0,
+            "certainty": float(analysis.certainty[members[k]].mean()) if counts[k] else 0.0,
             "n_doubtful": int(np.count_nonzero(analysis.is_doubtful & members[k])),
             "nearest": nearest[k],
             "typical": [
@@ -184,22 +185,20 @@ def _clusters(analysis: Analysis, X: Array, row_numbers: Array) -> list[dict[str
     ]
 
 
-def _columns(analysis: Analysis, X: Array) -> list[dict[str, object]]:
+def _columns(analysis: Analysis, X: Array, shown: list[int]) -> list[dict[str, object]]:
     """Return name, range, mean and deviation of columns."""
-    columns: list[dict[str, object]] = []
-    for position in _shown_columns(analysis):
-        name = analysis.names[position]
+    columns = []
+    for position in shown:
         values = np.asarray(X[:, position])
-        values = values[~np.isnan(values)] if analysis.n_missing[position] else values
         # In units of the largest, whose square may overflow.
-        scale = float(np.abs(values).max()) or 1.0
+        scale = float(np.nanmax(np.abs(values))) or 1.0
         columns.append(
             {
-                "name": name,
-                "least": float(values.min()),
-                "mean": scale * float((values / scale).mean()),
-                "deviation": scale * float((values / scale).std()),
-                "largest": float(values.max()),
+                "name": analysis.names[position],
+                "least": float(np.nanmin(values)),
+                "mean": scale * float(np.nanmean(values / scale)),
+                "deviation": scale * float(np.nanstd(values / scale)),
+                "largest": float(np.nanmax(values)),
                 "n_missing": int(analysis.n_missing[position]),
             }
         )
@@ -329,7 +328,7 @@ def _names(model: GaussianMixture, table: TableView, feature_names: Iterable[Any
 # --- templates ----------------------------------------------------------------------------
 
 
-def render_page(package: str, filters: Mapping[str, Callable[[Any], str]], **content: Any) -> str:
+def render_page(package: str, filters: Mapping[str, Callable[..., str]], **content: Any) -> str:
     """Return the template `page.html` of a package, filled in.
 
     Parameters
@@ -345,11 +344,14 @@ def render_page(package: str, filters: Mapping[str, Callable[[Any], str]], **con
     html : str
     """
     need_library("jinja2")
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=PackageLoader(package, ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters.update(filters)
-    source = resources.files(package).joinpath("page.html").read_text(encoding="utf-8")
-    return environment.from_string(source).render(**content)
+    return environment.get_template("page.html").render(**content)

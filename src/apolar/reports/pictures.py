@@ -1,13 +1,12 @@
-"""The pictures of a report: charts as SVG inside a page.
+"""The pictures of a report: charts with places, which `picture.html` draws as SVG inside a page.
 
 Text is text, colours are variables of the page, in light and in dark, and points say what they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,14 @@ import numpy as np
 from apolar._core.arrays import Array
 from apolar.plots import chart
 from apolar.plots.chart import Chart, Line, Look, Points
+from apolar.plots.clusters import Clusters, numbered_clusters
 from apolar.plots.curves import selection_chart
+from apolar.plots.density import profile_chart
 from apolar.plots.scatter import MOVED, matrix_charts, row_chart, separate_ties
-from apolar.plots.summaries import profile_chart
 from apolar.plots.views import ELLIPSES, N_COLUMNS, MixtureView
 from apolar.reports.analysis import Analysis
-from apolar.reports.limits import LIMITS
-from apolar.reports.listed_rows import ShownRows, choose_rows
+from apolar.reports.listed_rows import choose_rows, row_words
+from apolar.reports.scoring import LIMITS
 from apolar.scores import criterion_title
 
 # In points: a panel that can be read on a phone, the space between panels, and text.
@@ -30,8 +30,6 @@ PANEL, GAP, TEXT = (259.0, 194.0), 5.0, 8.0
 LARGE = (315.0, 225.0)
 ELLIPSE: Look = {"marker": "", "linewidth": 1.4}
 GLANCE = "The clusters at a glance"
-# The side of a swatch, in units of its own, and the part of it that the mark fills.
-SWATCH, FILLED = 12.0, 9.0
 
 LIGHT = {
     **{f"k{i + 1}": colour for i, colour in enumerate(chart.COLOURS)},
@@ -59,7 +57,7 @@ OUTLIER = IN_DOUBT | {"marker": "s"}
 
 @dataclass(frozen=True)
 class PagePicture:
-    """A picture of a page.
+    """A picture of a page, which `picture.html` draws; lengths and places are in points.
 
     Attributes
     ----------
@@ -68,17 +66,30 @@ class PagePicture:
         What it shows.
     caption : str
         How to read it.
-    svg : str
-        The element.
-    legend : list of pair of str
-        Marks, as elements, and their text.
+    legend : list of pair
+        The text of each entry, and how the line or mark next to it looks.
+    name : str
+        Unique on the page: ids begin with it.
+    size, whole : pair of float
+        Of a panel, and of the picture.
+    names : pair of str
+        Of the axes.
+    is_upright : bool
+        Whether the text at ticks of the horizontal axis is.
+    panels : list of dict
+        Place, `label`, ticks and `layers` of each.
     """
 
     title: str
     alt: str
     caption: str
-    svg: str
-    legend: list[tuple[str, str]]
+    legend: list[tuple[str, Look]]
+    name: str
+    size: tuple[float, float]
+    whole: tuple[float, float]
+    names: tuple[str, str]
+    is_upright: bool
+    panels: list[dict[str, Any]]
 
 
 def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array) -> list[PagePicture]:
@@ -104,7 +115,7 @@ def draw_pictures(analysis: Analysis, X: Array, row_numbers: Array) -> list[Page
         clusters = [f"cluster {k + 1}" for k in range(n_clusters)]
         profile = profile_chart(mixture, names, clusters, LIMITS.profile_columns)
         alt = "Means of each cluster in each column, in standard deviations from the overall mean."
-        pictures.append(_picture("Profiles", alt, [[profile]], "p", size=size))
+        pictures.append(_picture("Profiles", alt, [[profile]], "p", size))
     if analysis.selection is not None:
         # The reason stands next to the picture.
         curves = selection_chart(replace(analysis.selection, reason=""))
@@ -120,19 +131,21 @@ def _matrix(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureVi
     k = len(columns)
     n_panels = max(k * (k - 1), 1)
     most = min(LIMITS.panel_points, LIMITS.matrix_points // n_panels)
-    shown = choose_rows(analysis, X, columns, most, row_numbers)
-    values, has_moved = separate_ties(shown.values[:, columns])
+    positions, rows, remarks = choose_rows(analysis, X, columns, most)
+    values, has_moved = separate_ties(rows[:, columns])
     n, side = len(values), min(max(5.0 / k, 1.9), 2.7)
     names = [analysis.names[i] for i in columns]
-    grid = matrix_charts(values, names, shown.clusters, mixture, columns, np.arange(n), side)
+    clusters = _clusters_of(analysis, positions)
+    grid = matrix_charts(values, names, clusters, mixture, columns, np.arange(n), side)
     for i, j in np.argwhere(~np.eye(k, dtype=bool)).tolist():
-        grid[i][j] = _with_rings(grid[i][j], shown, values[:, [j, i]])
-    notes = ["Colours and marks are clusters.", *shown.remarks, ELLIPSES if k > 1 else ""]
+        grid[i][j] = _with_rings(grid[i][j], analysis, positions, values[:, [j, i]])
+    notes = ["Colours and marks are clusters.", *remarks, ELLIPSES if k > 1 else ""]
     notes += [MOVED] * has_moved
-    grid[0][0] = replace(grid[0][0], notes=notes, marks=_row_legend(analysis, shown))
+    grid[0][0] = replace(grid[0][0], notes=notes, marks=_row_legend(analysis, positions))
     alt = "Scatter-plot matrix of the columns that separate the clusters best."
-    names_rows = n_panels * n <= LIMITS.named_points
-    return _picture("Pairs of columns", alt, grid, "m", shown, (72 * side, 72 * side), names_rows=names_rows)
+    words = row_words(analysis, positions, row_numbers) if n_panels * n <= LIMITS.named_points else None
+    numbers = row_numbers[positions].tolist()
+    return _picture("Pairs of columns", alt, grid, "m", (72 * side, 72 * side), words, numbers)
 
 
 def _glance(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureView) -> PagePicture:
@@ -143,15 +156,15 @@ def _glance(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureVi
     n_choices, mixture = len(mixture.means) + analysis.has_noise, mixture.of_components(large)
     n_columns = mixture.means.shape[1]
     columns = mixture.separating_columns(N_COLUMNS)
-    shown = choose_rows(analysis, X, columns, LIMITS.panel_points, row_numbers)
+    positions, shown, remarks = choose_rows(analysis, X, columns, LIMITS.panel_points)
     if n_columns == 2:
-        plane, values, alt = mixture, shown.values, "The rows in the two columns of the table."
+        plane, values, alt = mixture, shown, "The rows in the two columns of the table."
         names = (analysis.names[0], analysis.names[1])
         how = []
     else:
         directions = mixture.discriminating_plane()
         alt = "The rows in the two directions that separate the clusters best."
-        plane, values = directions.mixture, directions.places(shown.values)
+        plane, values = directions.mixture, directions.places(shown)
         first, second = directions.axis_names(analysis.names)
         names = (
             chart.shorten(first, int(LARGE[0] / (0.6 * TEXT))),
@@ -161,19 +174,20 @@ def _glance(analysis: Analysis, X: Array, row_numbers: Array, mixture: MixtureVi
     rows, n_doubtful = np.arange(len(values)), int(np.count_nonzero(analysis.is_doubtful))
     # Where many rows are in doubt, their large marks would hide the clusters.
     marks_doubt = n_doubtful <= LIMITS.much_doubt * analysis.n_rows
-    doubt = shown.doubt if marks_doubt else np.zeros(len(rows))
-    panel = row_chart(values, names, doubt, shown.clusters, rows, n_choices)
+    doubt = (1 - analysis.certainty[positions]) * marks_doubt
+    panel = row_chart(values, names, doubt, _clusters_of(analysis, positions), rows, n_choices)
     ellipses = [
         Line(outline[:, 0], outline[:, 1], chart.style(k) | ELLIPSE, chart.cluster_kind(k))
         for k, outline in zip(large, plane.outlines((0, 1)), strict=True)
     ]
     panel = replace(panel, layers=[*panel.layers, *ellipses])
     doubtful = [(f"in doubt ({n_doubtful:,})", IN_DOUBT)] if n_doubtful and marks_doubt else []
-    notes = [*how, ELLIPSES, *shown.remarks]
-    legend = _row_legend(analysis, shown, doubtful)
-    panel = replace(_with_rings(panel, shown, values), notes=notes, marks=legend)
+    notes = [*how, ELLIPSES, *remarks]
+    legend = _row_legend(analysis, positions, doubtful)
+    panel = replace(_with_rings(panel, analysis, positions, values), notes=notes, marks=legend)
     alt += " Large marks with a rim are in doubt." if doubtful else ""
-    return _picture(GLANCE, alt, [[panel]], "w", shown, size=LARGE, names_rows=True)
+    words = row_words(analysis, positions, row_numbers)
+    return _picture(GLANCE, alt, [[panel]], "w", LARGE, words, row_numbers[positions].tolist())
 
 
 def _picture(
@@ -181,22 +195,63 @@ def _picture(
     alt: str,
     grid: list[list[Chart]],
     name: str,
-    shown: ShownRows | None = None,
     size: tuple[float, float] = PANEL,
-    *,
-    names_rows: bool = False,
+    words: Sequence[str] | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> PagePicture:
-    """Return charts with the notes and the legend of the first of them, and what its points are."""
-    legend = [(_mark_of_look(look), text) for text, look in grid[0][0].legend]
-    words = shown.words if shown is not None and names_rows else None
-    svg = draw_svg(grid, size, name, alt, words, None if shown is None else shown.numbers.tolist())
-    return PagePicture(title, alt, grid[0][0].caption, svg, legend)
+    """Return charts with the notes and the legend of the first of them.
+
+    Parameters
+    ----------
+    title, alt, name, size
+        Of `PagePicture`.
+    grid : list of list of Chart
+        Panels by row and column, with ticks at the left and at the bottom.
+    words : sequence of str, optional
+        What shows when the pointer is on a row.
+    numbers : sequence of int, optional
+        Those of the rows, by which the page finds them in all pictures.
+    """
+    (w, h), k = size, len(grid)
+    bottom, first = grid[-1][0], grid[0][0]
+    x_ticks = [_ticks(panel.x_scale, panel.xlim, w) for panel in grid[-1]]
+    y_ticks = [_ticks(row[0].y_scale, row[0].ylim, h) for row in grid]
+    longest, widest = (
+        0.62 * TEXT * max([len(text) for ticks in axes for _, text in ticks], default=0)
+        for axes in (y_ticks, x_ticks)
+    )
+    is_upright = isinstance(bottom.x_scale, list) and widest > w / len(x_ticks[0])
+    left = longest + 8 + (16 if first.names[1] else 0)
+    room = (0.9 * widest if is_upright else TEXT) + 6 + (13 if bottom.names[0] else 0)
+    panels = [
+        {
+            "x": left + j * (w + GAP),
+            "y": 4 + i * (h + GAP),
+            "label": chart.shorten(panel.label, int(w / (0.62 * TEXT))),
+            "layers": [
+                _layer(layer, panel, size, words, numbers) | {"id": f"{name}{i}{j}{n}"}
+                for n, layer in enumerate(panel.layers)
+            ],
+            "x_ticks": x_ticks[j] if i == k - 1 else [],
+            "y_ticks": y_ticks[i] if j == 0 else [],
+        }
+        for i, row in enumerate(grid)
+        for j, panel in enumerate(row)
+    ]
+    whole, names = (left + k * (w + GAP), k * (h + GAP) + room + 4), (bottom.names[0], first.names[1])
+    return PagePicture(title, alt, first.caption, first.legend, name, size, whole, names, is_upright, panels)
 
 
-def _with_rings(panel: Chart, shown: ShownRows, values: Array) -> Chart:
+def _clusters_of(analysis: Analysis, positions: Array) -> Clusters:
+    """Return the clusters of some rows."""
+    return numbered_clusters(None, analysis.predicted[positions], None, len(positions), len(analysis.groups))
+
+
+def _with_rings(panel: Chart, analysis: Analysis, positions: Array, values: Array) -> Chart:
     """Add rings around rows that are not in the cluster of their class, and squares around outliers."""
     layers = [*panel.layers]
-    for is_marked, ring in ((shown.disagrees, DISAGREES), (shown.is_outlier, OUTLIER)):
+    for marked, ring in ((analysis.disagrees, DISAGREES), (analysis.is_outlying, OUTLIER)):
+        is_marked = marked[positions]
         if is_marked.any():
             rows, (x, y) = np.flatnonzero(is_marked), values[is_marked].T
             look = ring | {"color": "none", "alpha": 1}
@@ -205,79 +260,45 @@ def _with_rings(panel: Chart, shown: ShownRows, values: Array) -> Chart:
 
 
 def _row_legend(
-    analysis: Analysis, shown: ShownRows, doubtful: Sequence[tuple[str, Look]] = ()
+    analysis: Analysis, positions: Array, doubtful: Sequence[tuple[str, Look]] = ()
 ) -> list[tuple[str, Look]]:
     legend = [(f"cluster {k + 1} ({n:,})", chart.style(k)) for k, n in enumerate(analysis.counts)]
     if analysis.has_noise:
         legend.append((f"noise ({analysis.n_noise:,})", chart.NOISE_STYLE))
     legend += doubtful
-    if shown.n_disagreeing:
-        legend.append((f"not in the cluster of its class ({shown.n_disagreeing:,})", DISAGREES))
-    if shown.is_outlier.any():
+    if analysis.disagrees.any():
+        n_disagreeing = np.count_nonzero(analysis.disagrees)
+        legend.append((f"not in the cluster of its class ({n_disagreeing:,})", DISAGREES))
+    if analysis.is_outlying[positions].any():
         legend.append((f"outlier ({np.count_nonzero(analysis.is_outlying):,})", OUTLIER))
     return legend
 
 
-# --- marks --------------------------------------------------------------------------------
+# --- what the template asks for -------------------------------------------------------------
 
 
-def swatch(cluster: int) -> str:
-    """Return the mark of a cluster by its number from 0, or of noise by -1, as a small picture."""
-    return _mark_of_look(chart.style(cluster))
-
-
-def _mark_of_look(look: Look) -> str:
-    """Return a line of a legend and its marker as a small picture."""
-    look = chart.ENTRY | look
-    width = SWATCH if look["linestyle"] == "none" else 26.0
-    line = look | {"marker": "", "linewidth": min(look.get("linewidth", 1.0), 6.0)}
-    mark = look | {"linestyle": "none", "markersize": min(1.5 * look["markersize"], FILLED)}
-    parts = _line(np.array([0.0, width]), np.zeros(2), line) + _line(np.array([width / 2]), np.zeros(1), mark)
-    box = f"0 -{_number(SWATCH / 2)} {_number(width)} {_number(SWATCH)}"
-    size = f"width: {_number(width / SWATCH)}em"
-    return f'<svg class="mark" viewBox="{box}" style="{size}" aria-hidden="true">{parts}</svg>'
-
-
-def _number(value: float) -> str:
+def number(value: float) -> str:
     """Return a coordinate as SVG has it, to a hundredth."""
-    text = f"{value:.2f}".rstrip("0").rstrip(".")
-    return "0" if text == "-0" else text
+    return f"{round(value, 2) + 0.0:g}"
 
 
-def _colour(colour: str) -> str:
-    return "none" if colour == "none" else f"var(--{_VARIABLES[colour]})"
+def colour(name: str) -> str:
+    """Return a colour of a chart as a variable of the page."""
+    return "none" if name == "none" else f"var(--{_VARIABLES[name]})"
 
 
 # As matplotlib's, in widths of the line.
 _DASHES = {"-": (), "--": (3.7, 1.6), "-.": (6.4, 1.6, 1.0, 1.6)}
 
 
-def _line(x: Array, y: Array, look: Look) -> str:
-    """Return a line through places, with gaps where they are NaN, and its markers."""
-    known, parts = np.isfinite(x) & np.isfinite(y), ""
-    kind, width = look.get("linestyle", "-"), float(look.get("linewidth", 1.5))
-    if kind != "none":
-        letters = np.where(known & ~np.append(False, known[:-1]), "M", "L")
-        ends = zip(letters[known], x[known], y[known], strict=True)
-        data = "".join(f"{letter}{_number(a)} {_number(b)}" for letter, a, b in ends)
-        style = f"fill: none; stroke: {_colour(look['color'])}; stroke-width: {_number(width)}"
-        dashes = _DASHES[kind] if isinstance(kind, str) else kind[1]
-        if dashes:
-            style += f"; stroke-dasharray: {' '.join(_number(max(width, 1.0) * dash) for dash in dashes)}"
-        if "alpha" in look:
-            style += f"; stroke-opacity: {look['alpha']}"
-        parts += f'<path d="{data}" style="{style}"/>'
-    if look.get("marker"):
-        shape = _marker_shape(look["marker"], look.get("markersize", 6.0))
-        places = zip(x[known], y[known], strict=True)
-        marks = [f'<path d="{shape}" transform="translate({_number(a)} {_number(b)})"/>' for a, b in places]
-        face, edge = (look.get(f"marker{part}color") or look["color"] for part in ("face", "edge"))
-        style = f"fill: {_colour(face)}; stroke: {_colour(edge)}; stroke-width: 1.0"
-        parts += f'<g style="{style}">{"".join(marks)}</g>'
-    return parts
+def dashes(look: Look) -> str:
+    """Return the lengths of dashes and gaps of a line; nothing if it has none."""
+    kind, width = look.get("linestyle", "-"), max(float(look.get("linewidth", 1.5)), 1.0)
+    lengths = _DASHES[kind] if isinstance(kind, str) else kind[1]
+    return " ".join(number(width * length) for length in lengths)
 
 
-def _marker_shape(marker: str, size: float) -> str:
+def shape(marker: str, size: float) -> str:
     """Return a marker of matplotlib as the data of a path of SVG, where y points down."""
     from matplotlib.markers import MarkerStyle
 
@@ -285,104 +306,30 @@ def _marker_shape(marker: str, size: float) -> str:
     for points, code in drawn.get_path().transformed(drawn.get_transform()).iter_segments(simplify=False):
         letter = {1: "M", 2: "L", 3: "Q", 4: "C", 79: "Z"}[int(code)]
         values = () if letter == "Z" else (np.reshape(points, (-1, 2)) * (size, -size)).ravel()
-        parts += letter + " ".join(map(_number, values))
+        parts += letter + " ".join(map(number, values))
     return parts
 
 
-# --- charts -------------------------------------------------------------------------------
+FILTERS: dict[str, Callable[..., str]] = {
+    "number": number,
+    "colour": colour,
+    "dashes": dashes,
+    "shape": shape,
+}
 
 
-def draw_svg(
-    grid: list[list[Chart]],
-    size: tuple[float, float],
-    name: str,
-    alt: str,
-    words: Sequence[str] | None = None,
-    numbers: Sequence[int] | None = None,
-) -> str:
-    """Return charts as an element of a page, which fills between 1.08 and 1.85 pixels for each of its points.
-
-    Parameters
-    ----------
-    grid : list of list of Chart
-        Panels by row and column, with ticks at the left and at the bottom.
-    size : pair of float
-        Of a panel, in points.
-    name : str
-        Of the picture, unique on the page: ids begin with it.
-    alt : str
-        What it shows.
-    words : sequence of str, optional
-        What shows when the pointer is on a row.
-    numbers : sequence of int, optional
-        Those of the rows, by which the page finds them in all pictures.
-    """
-    (w, h), k = size, len(grid)
-    bottom, first = grid[-1][0], grid[0][0]
-    x_ticks = [_ticks(panel.x_scale, panel.xlim) for panel in grid[-1]]
-    y_ticks = [_ticks(row[0].y_scale, row[0].ylim) for row in grid]
-    longest, widest = (
-        0.62 * TEXT * max([len(text) for ticks in axes for _, text in ticks], default=0)
-        for axes in (y_ticks, x_ticks)
-    )
-    is_upright = isinstance(bottom.x_scale, list) and widest > w / len(x_ticks[0])
-    left = longest + 8 + (16 if first.names[1] else 0)
-    below: Look = {"anchor": "end", "is_upright": True} if is_upright else {"baseline": "hanging"}
-    room = (0.9 * widest if is_upright else TEXT) + 6 + (13 if bottom.names[0] else 0)
-    whole, height = left + k * (w + GAP), k * (h + GAP) + room + 4
-    parts = [f'<clipPath id="{name}-clip"><rect width="{_number(w)}" height="{_number(h)}"/></clipPath>']
-    for i, row in enumerate(grid):
-        for j, panel in enumerate(row):
-            layers = enumerate(panel.layers)
-            inside = "".join(
-                _layer(layer, panel, size, f"{name}{i}{j}{n}", words, numbers) for n, layer in layers
-            )
-            label = chart.shorten(panel.label, int(w / (0.62 * TEXT)))
-            marks = _text(label, w / 2, 0.22 * h) if label else ""
-            for place, text in x_ticks[j] if i == k - 1 else ():
-                marks += _text(text, _place(place, panel.xlim, w), h + 4, **below)
-            for place, text in y_ticks[i] if j == 0 else ():
-                marks += _text(text, -5, h - _place(place, panel.ylim, h), anchor="end")
-            parts.append(
-                f'<g transform="translate({_number(left + j * (w + GAP))} {_number(4 + i * (h + GAP))})">'
-                f'<path d="M0 0H{_number(w)}V{_number(h)}H0Z" '
-                'style="fill: var(--paper); stroke: var(--soft); stroke-width: 0.6"/>'
-                f'<g clip-path="url(#{name}-clip)">{inside}</g>{marks}</g>'
-            )
-    if bottom.names[0]:
-        parts.append(_text(bottom.names[0], left + w / 2, height - 6))
-    if first.names[1]:
-        parts.append(_text(first.names[1], 8, 4 + h / 2, is_upright=True))
-    widths = f"min-width: {int(1.08 * whole)}px; max-width: {int(1.85 * whole)}px"
-    box = f"0 0 {_number(whole)} {_number(height)}"
-    head = f'<svg style="{widths}" viewBox="{box}" role="img" aria-label="{escape(alt)}"'
-    return f"{head}>{''.join(parts)}</svg>"
+# --- layers -------------------------------------------------------------------------------
 
 
-def _ticks(scale: str | list[str], ends: tuple[float, float]) -> list[tuple[float, str]]:
-    """Return the places and the text of ticks."""
+def _ticks(scale: str | list[str], ends: tuple[float, float], length: float) -> list[tuple[float, str]]:
+    """Return the places, along the axis, and the text of ticks."""
     locator, formatter = chart.ticks(scale, ends, 5 if isinstance(scale, str) else LIMITS.profile_columns)
-    places = locator.tick_values(*ends)
-    return [(place, formatter(place, n)) for n, place in enumerate(places) if ends[0] <= place <= ends[1]]
-
-
-def _text(
-    text: str,
-    x: float,
-    y: float,
-    *,
-    anchor: str = "middle",
-    baseline: str = "central",
-    is_upright: bool = False,
-) -> str:
-    """Return text at a place."""
-    transform = f"translate({_number(x)} {_number(y)}){' rotate(-90)' * is_upright}"
-    style = f"font-size: {TEXT:g}px; fill: var(--ink); text-anchor: {anchor}; dominant-baseline: {baseline}"
-    return f'<text transform="{transform}" style="{style}">{escape(text, quote=False)}</text>'
+    texts = [(place, formatter(place, n)) for n, place in enumerate(locator.tick_values(*ends))]
+    return [(_place(place, ends, length), text) for place, text in texts if ends[0] <= place <= ends[1]]
 
 
 def _place(values: Any, ends: tuple[float, float], length: float) -> Any:
-    """Return where values are along an axis, in points."""
+    """Return where values are along an axis."""
     return length * (values - ends[0]) / (ends[1] - ends[0])
 
 
@@ -390,50 +337,31 @@ def _layer(
     layer: Points | Line,
     panel: Chart,
     size: tuple[float, float],
-    name: str,
     words: Sequence[str] | None,
     numbers: Sequence[int] | None,
-) -> str:
-    x = _place(layer.x, panel.xlim, size[0])
-    y = size[1] - _place(layer.y, panel.ylim, size[1])
-    if isinstance(layer, Points):
-        return _points(layer, x, y, name, words, numbers)
-    kind = f' data-kind="{layer.kind}"' if layer.kind else ""
-    return f"<g{kind}>{_line(x, y, layer.look)}</g>"
-
-
-def _points(
-    points: Points,
-    x: Array,
-    y: Array,
-    name: str,
-    words: Sequence[str] | None,
-    numbers: Sequence[int] | None,
-) -> str:
-    """Return points: marks of each size, and the places where they are used."""
-    look, marks = points.look, ""
+) -> dict[str, Any]:
+    """Return a line with its path and places, or points with their sizes and what each is."""
+    x, y = _place(layer.x, panel.xlim, size[0]), size[1] - _place(layer.y, panel.ylim, size[1])
+    drawn = {"kind": layer.kind, "look": layer.look}
+    if isinstance(layer, Line):
+        # Gaps are where it is NaN.
+        known = np.isfinite(x) & np.isfinite(y)
+        letters = np.where(known & ~np.append(False, known[:-1]), "M", "L")
+        places = list(zip(x[known], y[known], strict=True))
+        parts = zip(letters[known], places, strict=True)
+        path = "".join(f"{letter}{number(a)} {number(b)}" for letter, (a, b) in parts)
+        return drawn | {"path": path, "places": places}
     # In tenths of a point, so that marks of about one size are written once.
-    sizes = np.rint(10 * np.sqrt(points.areas)).astype(int)
-    for size in np.unique(sizes):
-        shape = _marker_shape(look["marker"], size / 10)
-        marks += f'<path id="{name}m{size}" d="{shape}"/>'
-    places = list(zip(points.x.tolist(), points.y.tolist(), strict=True))
+    sizes = np.rint(10 * np.sqrt(layer.areas)).astype(int)
     together: dict[tuple[float, float], list[str]] = {}
-    if words is not None and points.kind != "ring":
-        for place, row in zip(places, points.rows.tolist(), strict=True):
+    places = list(zip(layer.x.tolist(), layer.y.tolist(), strict=True))
+    if words is not None and layer.kind != "ring":
+        for place, row in zip(places, layer.rows.tolist(), strict=True):
             together.setdefault(place, []).append(words[row])
-    uses = []
-    marked = [""] * len(places) if numbers is None else [f' data-row="{numbers[row]}"' for row in points.rows]
-    for place, a, b, size, row in zip(places, x, y, sizes, marked, strict=True):
-        lines = together.get(place, [])
-        if len(lines) > LIMITS.named_together:
-            n_more = len(lines) - LIMITS.named_together
-            lines = [*lines[: LIMITS.named_together], f"and {n_more} more here"]
-        text = escape("\n".join(lines), quote=False)
-        inside = f"<title>{text}</title>" if text else ""
-        uses.append(f'<use href="#{name}m{size}" x="{a:.1f}" y="{b:.1f}"{row}>{inside}</use>')
-    style = f"fill: {_colour(look['color'])}; fill-opacity: {look['alpha']:g}"
-    if "markeredgecolor" in look:
-        style += f"; stroke: {_colour(look['markeredgecolor'])}; stroke-width: 0.7"
-    head = f'<g class="points" data-kind="{points.kind}" style="{style}">'
-    return f"{head}<defs>{marks}</defs>{''.join(uses)}</g>"
+    most = LIMITS.named_together
+    for lines in together.values():
+        lines[most:] = [f"and {len(lines) - most} more here"] if len(lines) > most else []
+    rows = ["" if numbers is None else numbers[row] for row in layer.rows]
+    titles = ["\n".join(together.get(place, [])) for place in places]
+    uses = list(zip(sizes.tolist(), x, y, rows, titles, strict=True))
+    return drawn | {"sizes": np.unique(sizes).tolist(), "uses": uses}

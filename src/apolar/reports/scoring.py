@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,6 @@ from apolar.exceptions import ColumnError
 from apolar.mixture.conditional import min_distances
 from apolar.moments.covariance import is_constant, row_moments
 from apolar.plots.clusters import most_probable, posteriors_of
-from apolar.reports.limits import LIMITS
 from apolar.scores import CRITERIA, FitSummary
 from apolar.selection import Selection, select
 from apolar.selection.selection_table import reason
@@ -30,31 +31,76 @@ CHUNK = 65_536
 OUTLIER_LEVEL = 0.05
 
 
-@dataclass(frozen=True, eq=False)
-class RowScores:
-    """What a mixture says about each of some consecutive rows.
+@dataclass(frozen=True)
+class Limits:
+    """What a report shows, and from when on it says something.
 
-    Attributes
-    ----------
-    predicted : ndarray of int, shape (n,)
-        The most probable cluster, or the nearest one for rows that are out of reach; -1 for noise.
-    posteriors : ndarray, shape (n, n_clusters), or one more column for noise
-        The probability of each cluster. NaN for rows that are out of reach.
-    log_densities : ndarray, shape (n,)
-    outliers : ndarray of bool, shape (n,)
-        By the rule of `GaussianMixture.outliers`, and all rows that are out of reach.
+    They bound the size of the page and the time it takes, or are conventions that the page states; none
+    changes a fit.
     """
 
-    predicted: Array
-    posteriors: Array
-    log_densities: Array
-    outliers: Array
+    # --- rows under a mixture ---
+    # A row with a log-density below this is too far from every cluster for its probabilities to be numbers.
+    min_density: float = -1e270
+    # The largest mean of a column whose square does not overflow.
+    max_mean: float = 1e150
+    # Standard errors cost about a pass over the rows per parameter: above this many numbers there are none.
+    max_numbers: float = 2e9
 
-    @property
-    def uncertainty(self) -> Array:
-        """One minus the probability of the cluster; zero for rows that are out of reach."""
-        certainty = self.posteriors.max(axis=1)
-        return np.where(np.isnan(certainty), 0.0, 1 - certainty)
+    # --- findings ---
+    # The cluster of a row is in doubt if its probability is below this.
+    doubt: float = 0.9
+    # Above this fraction of the rows in doubt, clusters are hardly apart.
+    much_doubt: float = 0.1
+    # A cluster of fewer rows may be due to chance.
+    few_rows: int = 5
+    # With a larger condition number of the information, the rows hardly determine some parameters.
+    ill_conditioned: float = 1e4
+    # What tells clusters apart: up to this many columns, whose means are this many standard deviations apart
+    # or more; above the second number they are no clearer.
+    n_traits: int = 3
+    min_difference: float = 1.0
+    clear_difference: float = 4.0
+    # A column whose clusters make up less of its variance hardly tells them apart.
+    least_share: float = 0.02
+    # A column has a long tail if its median is this much nearer to the tenth percentile than to the
+    # ninetieth, and if deviations of clusters grow with their means: the correlation of the logarithms.
+    long_tail: float = 0.3
+    widening: float = 0.7
+    # Sizes that the headline lists, and columns that a command names.
+    listed_counts: int = 12
+    named_columns: int = 12
+    # Rows that a card shows.
+    typical_rows: int = 3
+    # A value of a category is frequent in a cluster above this many standard errors more than elsewhere.
+    surprise: float = 3.0
+
+    # --- tables of the page ---
+    listed_rows: int = 15
+    # Rows whose labels the page holds: about 20 bytes each.
+    labelled_rows: int = 50_000
+    listed_columns: int = 30
+    listed_candidates: int = 60
+    # Candidates that show at once.
+    first_candidates: int = 12
+
+    # --- pictures ---
+    # Larger tables are randomly subsampled to this many rows first.
+    sampled_rows: int = 20_000
+    # Rows with a ring; more would hide the others.
+    n_rings: int = 100
+    # How far outside of the other rows an outlier is still shown, in their range.
+    far: float = 1.0
+    profile_columns: int = 16
+    # Points of a panel, of all panels of the matrix, and of a matrix that says which row each is.
+    panel_points: int = 1200
+    matrix_points: int = 10_000
+    named_points: int = 3600
+    # Rows at one place that are named.
+    named_together: int = 4
+
+
+LIMITS = Limits()
 
 
 def nameless(model: GaussianMixture) -> GaussianMixture:
@@ -72,53 +118,82 @@ def component_groups(model: GaussianMixture) -> tuple[Group, ...]:
     return groups
 
 
-def cluster_posteriors(model: GaussianMixture, X: Array) -> Array:
-    """Return the probability of each cluster for each row; that of noise is the last, if there is any."""
-    return _of_clusters(component_groups(model), posteriors_of(nameless(model), X))
+@dataclass(frozen=True, eq=False)
+class TableScores:
+    """What a mixture says about each row of a table, and about all of them together.
+
+    Attributes
+    ----------
+    predicted : ndarray of int, shape (n_samples,)
+        The most probable cluster, or the nearest one for rows that are out of reach; -1 for noise.
+    posteriors : ndarray, shape (n_samples, n_clusters), or one more column for noise
+        The probability of each cluster. NaN for rows that are out of reach.
+    outliers : ndarray of bool, shape (n_samples,)
+        By the rule of `GaussianMixture.outliers`, and all rows that are out of reach.
+    n_missing : ndarray of int, shape (n_features,)
+        The number of missing values of each column.
+    likelihood : FitSummary
+        Without the evidence, which is that of the rows of a fit.
+    """
+
+    predicted: Array
+    posteriors: Array
+    outliers: Array
+    n_missing: Array
+    likelihood: FitSummary
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return len(self.predicted)
+
+    @cached_property
+    def certainty(self) -> Array:
+        """The probability of the cluster of each row; one for rows that are out of reach."""
+        return np.nan_to_num(self.posteriors.max(axis=1), nan=1.0)
 
 
-def _of_clusters(groups: tuple[Group, ...], components: Array) -> Array:
-    """Return the probabilities of clusters from those of their components."""
-    n_components = sum(map(len, groups))
-    if len(groups) == n_components:
-        return components
-    return np.column_stack([cluster_shares(components, groups), components[:, n_components:]])
-
-
-def score_chunks(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL) -> Iterator[RowScores]:
-    """Yield the scores of all rows, a chunk at a time, so that a memory map is never held in memory.
+def score_table(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL) -> TableScores:
+    """Return what a mixture says about rows, which are read once, a chunk at a time.
 
     Parameters
     ----------
     model : GaussianMixture
         Fitted.
     X : ndarray, shape (n_samples, n_features)
-        May be a memory map; NaN where a value is missing.
+        May be a memory map, and so are the posteriors then; NaN where a value is missing.
     level : float, default=0.05
         Of the rule for outliers.
-
-    Yields
-    ------
-    scores : RowScores
     """
     rule, plain = OutlierRule.of(model, level, open_rows(X)), nameless(model)
-    groups = component_groups(model)
-    cluster_of = np.empty(len(model.weights_), dtype=np.intp)
-    for k, group in enumerate(groups):
-        cluster_of[list(group)] = k
+    groups, n_components = component_groups(model), len(model.weights_)
+    shape = len(X), len(groups) + (model.noise_box_ is not None)
+    posteriors = np.empty(shape)
+    if isinstance(X, np.memmap):
+        with TemporaryFile() as file:  # on POSIX, the map outlives its name
+            posteriors = np.memmap(file, np.float64, "w+", shape=shape)
+    predicted, outliers = np.empty(len(X), dtype=np.intp), np.empty(len(X), dtype=bool)
+    n_missing = np.zeros(X.shape[1], dtype=np.int64)
+    log_likelihood = log_certainty = 0.0
     for start in range(0, len(X), CHUNK):
-        rows = np.asarray(X[start : start + CHUNK])
+        part = slice(start, start + CHUNK)
+        rows = np.asarray(X[part])
         components, densities = posteriors_of(plain, rows), plain.score_samples(rows)
-        nearest = most_probable(components, len(model.weights_))
-        outliers = _outliers(rule, rows, nearest)
-        posteriors = _of_clusters(groups, components)
-        predicted = most_probable(posteriors, len(groups))
+        of_clusters = cluster_shares(components, groups)
+        probabilities = np.column_stack([of_clusters, components[:, n_components:]]).astype(np.float64)
+        labels = most_probable(probabilities, len(groups))
+        is_outlying = _outliers(rule, rows, most_probable(components, n_components))
         far = np.flatnonzero(~(densities > LIMITS.min_density))
         if len(far):
-            posteriors = np.array(posteriors, dtype=np.float64)
-            posteriors[far], outliers[far] = np.nan, True
-            predicted[far] = cluster_of[_nearest(rule, rows[far])]
-        yield RowScores(predicted, posteriors, densities, outliers)
+            probabilities[far], is_outlying[far] = np.nan, True
+            nearest = _nearest(rule, rows[far])
+            labels[far] = [next(i for i, group in enumerate(groups) if k in group) for k in nearest]
+        posteriors[part], predicted[part], outliers[part] = probabilities, labels, is_outlying
+        log_likelihood += float(densities.sum(dtype=np.float64))
+        log_certainty += float(np.log(np.nan_to_num(probabilities.max(axis=1), nan=1.0)).sum())
+        n_missing += np.isnan(rows).sum(axis=0)
+    likelihood = FitSummary(log_likelihood, model.n_parameters_, float(len(X)), log_certainty)
+    return TableScores(predicted, posteriors, outliers, n_missing, likelihood)
 
 
 def _outliers(rule: OutlierRule, rows: Array, predicted: Array) -> Array:
@@ -129,47 +204,6 @@ def _outliers(rule: OutlierRule, rows: Array, predicted: Array) -> Array:
         outliers[own] = rule.of_component(k)(rows[own])
     outliers[outliers] = rule(rows[outliers])
     return outliers
-
-
-@dataclass(frozen=True, eq=False)
-class TableScores:
-    """What a mixture says about all rows together.
-
-    Attributes
-    ----------
-    predicted, uncertainty, outliers : ndarray, shape (n_samples,)
-        As in `RowScores`.
-    n_missing : ndarray of int, shape (n_features,)
-        The number of missing values of each column.
-    likelihood : FitSummary
-        Without the evidence, which is that of the rows of a fit.
-    """
-
-    predicted: Array
-    uncertainty: Array
-    outliers: Array
-    n_missing: Array
-    likelihood: FitSummary
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-        return len(self.predicted)
-
-
-def score_table(model: GaussianMixture, X: Array, level: float = OUTLIER_LEVEL) -> TableScores:
-    """Return labels, uncertainties, outliers and the likelihood of all rows, read a chunk at a time."""
-    parts, log_likelihood, n_rows = [], 0.0, 0
-    n_missing = np.zeros(X.shape[1], dtype=np.int64)
-    for scores in score_chunks(model, X, level):
-        parts.append((scores.predicted, scores.uncertainty, scores.outliers))
-        log_likelihood += float(scores.log_densities.sum(dtype=np.float64))
-        n_missing += np.isnan(X[n_rows : n_rows + len(scores.predicted)]).sum(axis=0)
-        n_rows += len(scores.predicted)
-    predicted, uncertainty, outliers = map(np.concatenate, zip(*parts, strict=True))
-    certainty = float(np.log(1 - uncertainty).sum())
-    likelihood = FitSummary(log_likelihood, model.n_parameters_, float(len(X)), certainty)
-    return TableScores(predicted, uncertainty, outliers, n_missing, likelihood)
 
 
 def _nearest(rule: OutlierRule, rows: Array) -> Array:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.display import count_noun, with_error
+from apolar._core.display import with_error
 from apolar.estimator import summary
 from apolar.exceptions import join_names
 from apolar.plots.views import MixtureView
 from apolar.reports.analysis import Analysis
-from apolar.reports.limits import LIMITS
-from apolar.reports.provenance import Provenance
+from apolar.reports.scoring import LIMITS
+
+# The options of the command line that a change replaces.
+_OPTIONS = {"k": ("-k", "--components"), "criterion": ("--criterion",), "columns": ("--columns",)}
 
 
 def headline(analysis: Analysis) -> str:
@@ -36,38 +39,6 @@ def spread_name(analysis: Analysis) -> str:
     return "standard deviation" if analysis.model.dof is None else "scale"
 
 
-def plain_headline(analysis: Analysis) -> str:
-    """Return the result for readers who know no statistics: how many, how large, how clear."""
-    counts, n_rows = analysis.counts.tolist(), analysis.n_rows
-    text = f"{count_noun(len(counts), 'cluster')} in {n_rows:,} rows"
-    if 1 < len(counts) <= LIMITS.listed_counts:
-        listed = [f"{count:,}" for count in counts]
-        text += f": {', '.join(listed[:-1])} and {listed[-1]} rows"
-    text += "."
-    if analysis.has_noise:
-        in_none = "1 row belongs" if analysis.n_noise == 1 else f"{analysis.n_noise:,} rows belong"
-        text += f" {in_none} to no cluster."
-    if len(counts) > 1:
-        clear = n_rows - int(np.count_nonzero(analysis.is_doubtful))
-        share = "every row" if clear == n_rows else f"{int(100 * clear / n_rows)}% of the rows"
-        text += f" The cluster is clear for {share}."
-    return text
-
-
-# --- what the reader must know ------------------------------------------------------------
-
-
-Level = Literal["good", "note", "problem"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something that the reader must know: good news, a note, or a problem."""
-
-    level: Level
-    text: str
-
-
 # What is said about a fit that stopped early.
 NOT_CONVERGED = (
     "EM stopped before it had converged: try another seed or fewer clusters, or leave out columns that "
@@ -75,81 +46,10 @@ NOT_CONVERGED = (
 )
 
 
-def findings(analysis: Analysis, notes: Iterable[str] = ()) -> list[Finding]:
-    """Return what the reader must know, problems first; no two of them contradict.
-
-    Parameters
-    ----------
-    analysis : Analysis
-    notes : iterable of str
-        What else to note, such as what was done to the table.
-    """
-    found = [_of_the_fit(analysis), *(Finding("problem", message) for message in analysis.warnings)]
-    small = small_clusters(analysis)
-    if small:
-        names = [f"{k + 1}" for k in small]
-        which = f"Cluster {names[0]} has" if len(small) == 1 else f"Clusters {join_names(names)} have"
-        text = f"{which} fewer than {LIMITS.few_rows} rows and may be due to chance."
-        found.append(Finding("problem", text))
-    found += _of_rows(analysis)
-    if is_at_most_tried(analysis) and not small:
-        number = len(analysis.model.weights_)
-        noun = "components" if analysis.are_combined else "clusters"
-        found.append(Finding("note", f"No more than {number} {noun} were tried."))
-    stability = [] if analysis.stability is None else analysis.stability.sentences()
-    tails = summary.tails_in_words(analysis.model)
-    found += [Finding("note", note) for note in [*tails, *stability, *notes]]
-    order = {"problem": 0, "note": 1, "good": 2}
-    return sorted(found, key=lambda finding: order[finding.level])
-
-
-def small_clusters(analysis: Analysis) -> list[int]:
-    """Return the clusters of few rows, which may be due to chance, from 0."""
-    return np.flatnonzero(analysis.counts < LIMITS.few_rows).tolist()
-
-
 def is_at_most_tried(analysis: Analysis) -> bool:
     """Return whether the number of clusters is the largest of several that were compared."""
     numbers = {row.n_components for row in analysis.selection.table} if analysis.selection else {0}
     return len(numbers) > 1 and len(analysis.model.weights_) == max(numbers)
-
-
-def _of_the_fit(analysis: Analysis) -> Finding:
-    """Return whether EM ended at an optimum that the rows determine: one finding, whatever was noticed."""
-    model, errors = analysis.model, analysis.errors
-    passes = f"{count_noun(model.n_iter_, 'pass')} over the data"
-    if not model.converged_:
-        return Finding("problem", NOT_CONVERGED)
-    if analysis.fault and not small_clusters(analysis):
-        return Finding(
-            "problem", f"EM ended after {passes}, but: {analysis.fault} There are no standard errors."
-        )
-    said = f"The fit converged after {passes}"
-    if errors is None:
-        reason = analysis.no_errors or "a cluster has too few rows."
-        return Finding("note", f"{said}. There are no standard errors: {reason}")
-    if (errors.information_condition or 0) > LIMITS.ill_conditioned:
-        hardly = "but the rows hardly determine some of the parameters: their standard errors are large."
-        return Finding("note", f"{said}, {hardly}")
-    return Finding("good", f"{said}; EM started from {model.start_!r}.")
-
-
-def _of_rows(analysis: Analysis) -> list[Finding]:
-    found = []
-    if len(analysis.groups) > 1:
-        doubtful = int(np.count_nonzero(analysis.is_doubtful))
-        share, least = doubtful / analysis.n_rows, f"{LIMITS.doubt:.0%}"
-        text = f"Every row is assigned with a probability of at least {least}: none is in doubt."
-        if doubtful:
-            which = f"For {count_noun(doubtful, 'row')} ({share:.1%})"
-            text = f"{which} the cluster is in doubt: its probability is below {least}."
-        level: Level = "problem" if share >= LIMITS.much_doubt else "note" if doubtful else "good"
-        found.append(Finding(level, text))
-    outlying = np.count_nonzero(analysis.is_outlying)
-    if outlying:
-        which = "1 row is an outlier" if outlying == 1 else f"{outlying:,} rows are outliers"
-        found.append(Finding("note", f"{which}: too far from every cluster to belong to one."))
-    return found
 
 
 # --- what tells clusters apart --------------------------------------------------------------
@@ -162,38 +62,15 @@ class Trait:
     Attributes
     ----------
     column : str
-    level : {"highest", "high", "middle", "low", "lowest"}
-        Where the mean is among those of all clusters.
-    mean : float
-        Of the cluster.
-    others : tuple of float
-        The least and the greatest mean of the other clusters, or the only one.
-    deviation : float
-        Of the column within clusters.
-    difference : float
-        From the mean of the other clusters, in deviations within clusters, with a sign.
+    words : str
+        Where the mean is among those of all clusters, and the column: "lowest width".
+    values : str
+        The mean, and the least and the greatest of the other clusters.
     """
 
     column: str
-    level: str
-    mean: float
-    others: tuple[float, ...]
-    deviation: float
-    difference: float
-
-    @property
-    def words(self) -> str:
-        """The level and the column."""
-        return f"{self.level} {self.column}"
-
-    @property
-    def values(self) -> str:
-        """The mean, and those of the other clusters."""
-        own, *others = (
-            with_error(mean, self.deviation).partition(" ")[0] for mean in (self.mean, *self.others)
-        )
-        which = "others" if len(others) > 1 else "other"
-        return f"{own}; {which} {' to '.join(dict.fromkeys(others))}"
+    words: str
+    values: str
 
 
 def traits(analysis: Analysis) -> list[list[Trait]]:
@@ -237,8 +114,11 @@ def _trait(column: str, k: int, means: Array, deviation: float) -> Trait:
     level = "middle" if n_below == n_above else "high" if n_below > n_above else "low"
     if len(gaps) in (n_below, n_above):
         level += "est"
-    others = (float(rest.min()), float(rest.max()))[: len(rest)]
-    return Trait(column, level, float(means[k]), others, deviation, float(gaps.mean()))
+    own, *others = (
+        with_error(float(mean), deviation).partition(" ")[0] for mean in (means[k], rest.min(), rest.max())
+    )
+    which = "others" if len(rest) > 1 else "other"
+    return Trait(column, f"{level} {column}", f"{own}; {which} {' to '.join(dict.fromkeys(others))}")
 
 
 # --- known classes ------------------------------------------------------------------------
@@ -275,102 +155,106 @@ def choice(analysis: Analysis, *, is_fitted_before: bool = False) -> str:
 
 
 @dataclass(frozen=True)
-class Step:
-    """What to do next, and the command or the lines of Python that do it."""
+class Provenance:
+    """How an analysis was made: enough to repeat it.
 
-    text: str
-    command: str = ""
-
-
-def next_steps(analysis: Analysis, provenance: Provenance, tails: Sequence[str] = ()) -> list[Step]:
-    """Return what a reader may do next; no two of them contradict.
-
-    Parameters
+    Attributes
     ----------
-    analysis : Analysis
-    provenance : Provenance
-    tails : list of str
-        Columns whose logarithms may serve better.
+    source : str
+    command : str
+    seed : int or None
+    notes : tuple of str
+        What was noticed about the columns and what was done, a sentence each.
+    row_numbers : ndarray of int, shape (n_samples,), or None
+        The numbers of the rows in the file, from 0; None if no row was dropped.
+    title : str
+        Of the page; by default from the source.
+    is_python : bool
+        Whether the page was made from Python, of a mixture that was fitted before.
+    row_names : ndarray of str, shape (n_samples,), or None
+        What the rows are called, if a column says so.
+    categories : dict
+        By name, columns that did not take part and have few different values, as strings.
+    model_file : str
+        Where the model was written, for new rows; empty if it was not.
     """
-    number, n_clusters = len(analysis.model.weights_), len(analysis.groups)
-    small = small_clusters(analysis)
-    n_outlying = int(np.count_nonzero(analysis.is_outlying))
-    steps = []
-    if n_outlying and not analysis.has_noise:
-        which = (
-            "the row listed as an outlier"
-            if n_outlying == 1
-            else f"the {n_outlying:,} rows listed as outliers"
-        )
-        text = f"Check {which}: correct or remove errors. To set such rows aside instead:"
-        steps.append(_set_aside(text, analysis, provenance))
-    if tails:
-        steps.append(Step(tails_sentence(tails)))
-    alone = np.flatnonzero(analysis.counts == 1)
-    if len(alone) and not analysis.has_noise and not n_outlying:
-        which = "row that is a cluster" if len(alone) == 1 else f"{len(alone):,} rows that are clusters"
-        text = f"Check the {which} by itself: correct or remove errors. To set such rows aside instead:"
-        steps.append(_set_aside(text, analysis, provenance))
-    elif small and n_clusters > len(small):
-        steps.append(
-            Step("Leave out the smallest clusters:", provenance.command_with(k=f"{n_clusters - len(small)}"))
-        )
-    elif is_at_most_tried(analysis) and not tails:
-        more: dict[str, str] = {"k": f"{number}-{2 * number}"}
-        noun = "clusters"
-        if analysis.are_combined:
-            more, noun = more | {"criterion": "clusters"}, "components"
-        steps.append(Step(f"Try more {noun}:", provenance.command_with(**more)))
-    elif analysis.selection is None:
-        steps.append(Step("Compare other numbers of clusters:", provenance.command_with(k="auto")))
-    n_doubtful = np.count_nonzero(analysis.is_doubtful)
-    chosen_by = "" if analysis.selection is None else analysis.selection.criterion
-    if n_doubtful > LIMITS.much_doubt * analysis.n_rows and chosen_by != "icl":
-        share = f"{n_doubtful / analysis.n_rows:.0%}"
-        text = f"Clusters overlap: {share} of the rows are in doubt. Prefer separate ones:"
-        steps.append(Step(text, provenance.command_with(k="auto", criterion="icl")))
-    steps += _of_columns(analysis, provenance)
-    steps.append(Step("Assign new rows to these clusters:", provenance.prediction))
-    return [step for step in steps if step.command or not step.text.endswith(":")]
+
+    source: str
+    command: str
+    seed: int | None
+    notes: tuple[str, ...] = ()
+    row_numbers: Array | None = None
+    title: str = ""
+    is_python: bool = False
+    row_names: Array | None = None
+    categories: dict[str, Array] = field(default_factory=dict)
+    model_file: str = ""
+
+    def command_with(self, **changes: Any) -> str:
+        """Return the command with other options, or lines of Python; empty if there is none.
+
+        Parameters
+        ----------
+        **changes : object
+            `k`, such as "4", "2-6" or "auto"; `criterion`; `columns`, a list; `noise`, `drop_missing`, bools.
+        """
+        if self.is_python:
+            return _python_with(**changes)
+        words = shlex.split(self.command)
+        if words[:2] != ["apolar", "fit"]:
+            return ""
+        for name, value in changes.items():
+            if isinstance(value, bool):
+                words += [f"--{name.replace('_', '-')}"] * value
+                continue
+            names = [value] if isinstance(value, str) else value
+            listed = ",".join(f'"{each}"' if "," in each and names is value else each for each in names)
+            words = [*_without(words, _OPTIONS[name]), _OPTIONS[name][0], listed]
+        return shlex.join(words)
+
+    @property
+    def prediction(self) -> str:
+        """The command that assigns new rows to the clusters; empty if no model was written."""
+        if self.is_python:
+            return "model.predict(new_rows)"
+        return shlex.join(["apolar", "predict", self.model_file, "NEW.csv"]) if self.model_file else ""
 
 
-def _set_aside(text: str, analysis: Analysis, provenance: Provenance) -> Step:
-    """Return a step that allows for noise, which needs complete rows."""
-    is_complete = not np.any(analysis.n_missing)
-    return Step(text, provenance.command_with(noise=True, drop_missing=not is_complete))
+def _without(words: list[str], options: tuple[str, ...]) -> list[str]:
+    """Return the words of a command without some options and their values."""
+    left: list[str] = []
+    skips = False
+    for word in words:
+        if skips:
+            skips = False
+        elif word in options:
+            skips = True
+        elif not word.startswith(tuple(f"{option}=" for option in options)):
+            left.append(word)
+    return left
 
 
-def _of_columns(analysis: Analysis, provenance: Provenance) -> list[Step]:
-    """Return what may be done about columns that do not separate clusters, and about those left out."""
-    steps = []
-    mixture = analysis.clusters
-    is_used = mixture.separation > LIMITS.least_share
-    used = [name for name, is_in in zip(analysis.names, is_used.tolist(), strict=True) if is_in]
-    others = [name for name in analysis.names if name not in used]
-    if others and len(mixture.means) > 1 < len(used) <= LIMITS.named_columns:
-        noun, verb = ("Column", "differs") if len(others) == 1 else ("Columns", "differ")
-        text = f"{noun} {join_names(others)} hardly {verb} between clusters. "
-        steps.append(
-            Step(
-                f"{text}Leave {'it' if len(others) == 1 else 'them'} out:",
-                provenance.command_with(columns=used),
-            )
-        )
-    if provenance.categories:
-        text = (
-            f"Not used: {join_names(list(provenance.categories))}. To cluster by such a column, replace it "
-            "by one column of 0 and 1 for each of its values."
-        )
-        steps.append(Step(text))
-    return steps
+def _python_with(**changes: Any) -> str:
+    """Return lines of Python that fit a mixture of X in another way."""
+    k, criterion, columns = changes.get("k"), changes.get("criterion"), changes.get("columns")
+    rows = "X" if columns is None else f"X[{columns!r}]"
+    rows = "X[~np.isnan(X).any(axis=1)]" if changes.get("drop_missing") else rows
+    others = [f"criterion={criterion!r}"] if criterion else []
+    if k is not None and k.isdecimal():
+        return f"apolar.GaussianMixture({k}).fit({rows})"
+    if k is not None and "-" in k:
+        least, most = map(int, k.split("-"))
+        others.insert(0, f"range({least}, {most + 1})")
+    if changes.get("noise"):
+        others.append("noise=True")
+    return f"apolar.select({', '.join([rows, *others])}).best"
 
 
 def tails_sentence(tails: Sequence[str]) -> str:
     """Return what to do about columns with long tails."""
     return (
-        f"{'Column' if len(tails) == 1 else 'Columns'} {join_names(tails)} "
-        f"{'has' if len(tails) == 1 else 'have'} a long tail, which clusters may "
-        "follow. Replace the values by their logarithms and fit again."
+        f"Columns with a long tail, which clusters may follow: {join_names(tails)}. Replace the values by "
+        "their logarithms and fit again."
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from apolar._core.arrays import Array
@@ -42,7 +44,9 @@ def mixture_of_shares(data: Problem, shares: Array, prior: Prior | None) -> Whit
 
     def score(n_factors: int) -> float:
         if n_factors not in known:
-            known[n_factors] = _fit_with(data.replace(family=kind.with_factors(n_factors)), shares, prior)
+            known[n_factors] = _fit_with(
+                data.replace(family=replace(kind, n_factors=n_factors)), shares, prior
+            )
         return known[n_factors].log_likelihood - (1 + SETTINGS.price) * known[n_factors].optimism
 
     most = kind.max_factors(data.n_features, data.n_rows)

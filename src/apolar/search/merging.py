@@ -12,7 +12,7 @@ from scipy import sparse
 
 from apolar._core import compiled
 from apolar._core.arrays import Array, IndexArray, frozen
-from apolar._core.constants import MAX_LOG_RATIO, MIN_RATIO, ROWS_TOGETHER
+from apolar._core.constants import MAX_LOG_RATIO, ROWS_TOGETHER
 from apolar._core.settings import SETTINGS
 from apolar.data import open_rows
 from apolar.em.problem import Problem
@@ -21,6 +21,8 @@ from apolar.mixture.parameters import SufficientStats, WhitenedParameters, appen
 
 # The length of a cache line in bytes.
 ALIGNMENT = 64
+# Sums of ratios of densities are at least this.
+MIN_RATIO = 1e-30
 NO_WEIGHTS = np.empty(0)
 
 
@@ -103,56 +105,6 @@ class Densities:
         # A merged component may be far denser than the densest one before; exp must not overflow.
         np.clip(logits, -MAX_LOG_RATIO, MAX_LOG_RATIO, out=logits)
         return np.exp(logits, out=logits)
-
-
-def added_gains(
-    data: Problem, compared: slice, natural: Array, density: Array, n_steps: int
-) -> tuple[Array, Array]:
-    """Return the mean log-likelihood that each of some components gains if it is added, and its weight.
-
-    Parameters
-    ----------
-    data : Problem
-    compared : slice
-        The rows.
-    natural : ndarray, shape (n_candidates, n_stats)
-        Natural parameters of the components as mixtures of one.
-    density : ndarray, shape (n_compared,)
-        The log-density of the mixture at the rows.
-    n_steps : int
-        Steps of EM for the weight of the component.
-
-    Returns
-    -------
-    gains, weights : ndarray, shape (n_candidates,)
-    """
-    row_stats, all_weights = _row_stats(data, compared), data.row_weights()
-    weights = None if all_weights is None else all_weights[compared]
-    total_weight = float(len(density) if weights is None else weights.sum())
-    if row_stats is not None:
-        n_more = row_stats.shape[1] - len(density)
-        padded = NO_WEIGHTS if weights is None else np.pad(weights, (0, n_more))
-        numbers = total_weight, SETTINGS.first_weight, n_steps
-        return compiled.component_gains((row_stats, padded), natural, np.pad(density, (0, n_more)), *numbers)
-    weights = (np.ones(len(density)) if weights is None else weights) / total_weight
-    # The density of each component relative to that of the mixture, less one.
-    ratio = data.row_logits(natural, compared)
-    ratio -= density
-    np.minimum(ratio, MAX_LOG_RATIO, out=ratio)
-    np.exp(ratio, out=ratio)
-    ratio -= 1
-    of_component = np.full((len(natural), 1), SETTINGS.first_weight)
-    work = np.empty_like(ratio)
-    # weight <- mean of weight (1 + ratio) / (1 + weight ratio).
-    for _ in range(n_steps):
-        np.multiply(ratio, of_component, out=work)
-        work += 1
-        np.divide(ratio, work, out=work)
-        of_component = of_component * (1 + (1 - of_component) * (work @ weights)[:, None])
-    np.multiply(ratio, of_component, out=work)
-    work += 1
-    np.maximum(work, MIN_RATIO, out=work)
-    return np.log(work, out=work) @ weights, of_component[:, 0]
 
 
 def _row_stats(data: Problem, compared: slice) -> Array | None:

@@ -143,7 +143,7 @@ def whitened_mixture(data: Problem, mixture: MomentMixture, units: Array) -> Whi
     family, whitening, weights = data.family, data.whitening, mixture.weights
     scale = units**2
     if mixture.covariance_type == "spherical":
-        unit = (np.mean(scale), scale, np.diag(scale))[family.n_axes]
+        unit = scale * family.identity(len(scale)) if family.n_axes else np.mean(scale)
         stored = family.from_spherical(mixture.covariances, unit, weights)
     elif mixture.covariance_type == "diag":
         variances = mixture.covariances * scale

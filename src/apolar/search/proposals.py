@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from apolar._core.arrays import Array, IndexArray
+from apolar._core.arrays import Array
 from apolar._core.constants import MIN_WEIGHT
 from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
@@ -17,25 +17,25 @@ from apolar.mixture.families import Family, PriorTerms
 from apolar.mixture.parameters import SufficientStats, WhitenedParameters, noise_weights
 from apolar.mixture.prior import Prior
 from apolar.mixture.storage import LOG_2PI
-from apolar.search.merging import OwnedRows, added_gains, untied_stats
+from apolar.search.merging import OwnedRows, untied_stats
 
 
 @dataclass(frozen=True, eq=False)
 class Extension:
-    """A mixture with one component more: some instead of one, or one in addition.
+    """A mixture with one component split in two.
 
     Attributes
     ----------
     gain : float
         What it adds to the log-likelihood, with the other components as they are.
-    replaced : int or None
-        The component that is split; None if one is added.
-    parts : ndarray, shape (n_parts, n_stats)
-        The sufficient statistics of the new components.
+    replaced : int
+        The component that is split.
+    parts : ndarray, shape (2, n_stats)
+        The sufficient statistics of its halves.
     """
 
     gain: float
-    replaced: int | None
+    replaced: int
     parts: Array
 
 
@@ -50,14 +50,11 @@ class _PriorOfParts(Prior):
         return self.known
 
 
-def extensions(
-    data: Problem, parameters: WhitenedParameters, prior: Prior, rng: np.random.Generator
-) -> list[Extension]:
+def extensions(data: Problem, parameters: WhitenedParameters, prior: Prior) -> list[Extension]:
     """Return mixtures with one component more, by decreasing gain.
 
-    Each component is split, by EM on the rows that it owns with the densities of the others as they are
-    [ueda2000]: all splits together take about the time of a few passes over the rows. Components are also
-    added where rows are unlikely.
+    Each component is split by EM on the rows that it owns with the densities of the others as they are
+    [ueda2000]: all splits together take about the time of a few passes over the rows.
 
     Parameters
     ----------
@@ -66,13 +63,10 @@ def extensions(
         One mixture.
     prior : Prior
         Of the mixture.
-    rng : numpy.random.Generator
     """
     stats = untied_stats(data, parameters)
     terms = data.family.prior_terms(prior.adapted_to(data.family, stats), len(stats.counts), data.n_features)
-    shares, density = data.shares(parameters)
-    found = _added_components(data, parameters, terms, density, rng)
-    owned = OwnedRows(data, shares)
+    owned, found = OwnedRows(data, data.shares(parameters)[0]), list[Extension]()
     for k in range(parameters.n_components):
         rows = owned.of(*owned.shares_of(k))
         if rows is not None:
@@ -89,7 +83,7 @@ def _splits(
     dof = None if parameters.dof is None else parameters.dof[k : k + 1]
     means = parameters.means[k : k + 1]
     whole = WhitenedParameters(np.ones(1), means, family.repeated(covariance, 1), dof=dof)
-    starts = _starts_of_splits(rows, whole)
+    starts = _halves(rows, whole)
     if not starts:
         return []
     if family.shares_covariance:
@@ -108,13 +102,8 @@ def _splits(
 def extend_mixture(
     stats: SufficientStats, chosen: list[Extension], removed: Sequence[int] = ()
 ) -> SufficientStats:
-    """Return the statistics of a mixture with some components instead of others, or in addition."""
-    array, n_rows = stats.array, stats.counts.sum()
-    for each in chosen:
-        if each.replaced is None:
-            array = array * max(1 - each.parts[:, 0].sum() / n_rows, MIN_WEIGHT)
-    replaced = [each.replaced for each in chosen if each.replaced is not None]
-    kept = np.delete(array, [*replaced, *removed], axis=0)
+    """Return the statistics of a mixture with some components split, and others removed."""
+    kept = np.delete(stats.array, [*(each.replaced for each in chosen), *removed], axis=0)
     return SufficientStats(np.concatenate([kept, *(each.parts for each in chosen)]), stats.n_features)
 
 
@@ -134,9 +123,9 @@ def exchanges(
     costs, pairs : ndarray and list of pairs
         Of mergers, the cheapest first.
     """
-    touched, chosen, merged = set[int | None](), list[Extension](), list[tuple[int, int]]()
+    touched, chosen, merged = set[int](), list[Extension](), list[tuple[int, int]]()
     for each in found:
-        if each.replaced in touched or (each.replaced is None and None in [e.replaced for e in chosen]):
+        if each.replaced in touched:
             continue
         while len(costs) and not touched.isdisjoint(pairs[0]):
             costs, pairs = costs[1:], pairs[1:]
@@ -157,186 +146,44 @@ def exchanges(
     return extend_mixture(SufficientStats(array, stats.n_features), chosen, removed).array
 
 
-def _starts_of_splits(rows: Problem, whole: WhitenedParameters) -> list[WhitenedParameters]:
-    """Return a component in two, in each way that has a direction."""
-    weights, mean = rows.row_weights(), whole.means[0]
+def _halves(rows: Problem, whole: WhitenedParameters) -> list[WhitenedParameters]:
+    """Return a component in two equal halves, in each way that its rows suggest; none if they do not vary.
+
+    One is along the axis in which the rows vary most. Two clusters that are close to each other in units of
+    all rows are not apart there: the other is along the axis to which most rows are near, from the mean, in
+    units of the component.
+    """
+    weights, mean, x = rows.row_weights(), whole.means[0], rows.whitened_rows()
     shares = np.full(rows.n_rows, 1 / rows.n_rows) if weights is None else weights / weights.sum()
-    values, vectors = _principal_axes(rows, shares, mean)
-    if not values[-1] > 0:
-        return []
-    halves = _halve(rows, whole, 0, SETTINGS.half_step * np.sqrt(values[-1]) * vectors[:, -1])
-    skewed = _skewed_split(rows, whole, shares, 0, values, vectors)
-    return [halves] if skewed is None else [halves, skewed]
+    if len(mean) > SETTINGS.dense_columns:
+        axes = [_longest_axis(x, shares, mean)]
+    else:
+        centred = x - (x @ shares)[:, None]
+        values, vectors = np.linalg.eigh((centred * shares) @ centred.T)
+        is_varied = values > SETTINGS.min_axis_variance * values[-1]
+        vectors = vectors[:, is_varied] * np.sqrt(values[is_varied])
+        own = np.linalg.pinv(vectors) @ centred
+        squares = np.maximum(np.einsum("ij,ij->j", own, own), MIN_WEIGHT)
+        nearest = np.linalg.eigh((own * (shares / squares)) @ own.T)[1][:, -1:]
+        axes = list((vectors @ np.hstack([np.eye(len(own))[:, -1:], nearest])).T)
+    steps = [SETTINGS.half_step * axis for axis in axes if np.any(axis)]
+    halved = [rows.family.halved(whole.covariances, 0, step) for step in steps]
+    return [
+        WhitenedParameters(np.full(2, 0.5), np.stack([mean - step, mean + step]), covariances)
+        for step, covariances in zip(steps, halved, strict=True)
+    ]
 
 
-def _principal_axes(data: Problem, shares: Array, mean: Array) -> tuple[Array, Array]:
-    """Return the variances of rows along their principal axes, and the axes as columns, the largest last.
-
-    Parameters
-    ----------
-    data : Problem
-    shares : ndarray, shape (n_rows,)
-        The responsibilities for the rows, of sum one.
-    mean : ndarray, shape (n_features,)
-
-    Returns
-    -------
-    values : ndarray, shape (n_axes,)
-    vectors : ndarray, shape (n_features, n_axes)
-        Of many columns, the first axis alone.
-    """
-    x = data.whitened_rows()
-    if len(mean) <= SETTINGS.dense_columns:
-        values, vectors = np.linalg.eigh((x * shares) @ x.T - np.outer(mean, mean))
-        return values, vectors
-    vector = np.ones(len(mean)) / np.sqrt(len(mean))
-    value = 0.0
+def _longest_axis(x: Array, shares: Array, mean: Array) -> Array:
+    """Return the principal axis of rows, as long as their standard deviation, by power iterations."""
+    variance, axis = 0.0, np.ones(len(mean)) / np.sqrt(len(mean))
     for _ in range(SETTINGS.power_iterations):
-        image = x @ (shares * (vector @ x)) - mean * float(mean @ vector)
-        value = float(np.linalg.norm(image))
-        if not value > 0:
+        image = x @ (shares * (axis @ x)) - mean * float(mean @ axis)
+        variance = float(np.linalg.norm(image))
+        if not variance > 0:
             break
-        vector = image / value
-    return np.array([value]), vector[:, None]
-
-
-def _split(
-    parameters: WhitenedParameters, k: int, weights: Array, means: Array, covariances: Array
-) -> WhitenedParameters:
-    """Return the mixture with component k replaced by two of the given weights and means, the second last.
-
-    `covariances` are those of all components of the new mixture.
-    """
-    new_weights = np.append(parameters.weights, weights[1])
-    new_weights[k] = weights[0]
-    new_means = np.vstack([parameters.means, means[1]])
-    new_means[k] = means[0]
-    return WhitenedParameters(new_weights, new_means, covariances)
-
-
-def _halve(data: Problem, parameters: WhitenedParameters, k: int, offset: Array) -> WhitenedParameters:
-    """Return the mixture with component k replaced by two equal halves, at plus and minus the offset."""
-    mean, weight = parameters.means[k], parameters.weights[k]
-    covariances = data.family.halved(parameters.covariances, k, offset)
-    means = np.stack([mean - offset, mean + offset])
-    return _split(parameters, k, np.full(2, weight / 2), means, covariances)
-
-
-def _two_parts(second: float, third: float) -> tuple[Array, Array]:
-    """Return the offsets of two parts from their mean, and their fractions, by the moments of the offsets.
-
-    The offsets are the roots of z^2 - (third / second) z - second.
-    """
-    midpoint = third / (2 * second)
-    half = np.sqrt(midpoint**2 + second)
-    offsets = np.array([midpoint - half, midpoint + half])
-    fractions = np.maximum(np.array([offsets[1], -offsets[0]]) / (2 * half), SETTINGS.min_fraction)
-    return offsets, fractions / fractions.sum()
-
-
-def _variance_between(third: float, fourth: float) -> float:
-    """Return the variance between two parts of the same variance, whose union has variance one.
-
-    Parameters
-    ----------
-    third, fourth : float
-        Cumulants of the union. For parts of fractions f and 1 - f at a variance v between them they are
-        v^(3/2) (1 - 2 f) / s and v^2 (1 - 6 s^2) / s^2 with s^2 = f (1 - f), so that
-        2 v^3 + fourth v = third^2.
-    """
-    roots = np.roots([2.0, 0.0, fourth, -(third**2)])
-    largest = float(roots.real[np.abs(roots.imag) < 1e-9].max(initial=0.0))
-    return min(max(largest, SETTINGS.min_between), SETTINGS.max_between)
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def _skewed_split(
-    data: Problem,
-    parameters: WhitenedParameters,
-    shares: Array,
-    k: int,
-    values: Array,
-    vectors: Array,
-) -> WhitenedParameters | None:
-    """Return the mixture with component k split in two along the direction of its skewness.
-
-    A small cluster next to a larger one hardly changes the covariance of their union, and the principal axis
-    passes it by. The third moments do not: for two clusters of the same covariance they are those of one
-    direction, that from one to the other. None of many columns, where there is no skewness, and where moments
-    of rows that are far away overflow.
-    """
-    is_varied = values > SETTINGS.min_axis_variance * values[-1]
-    if len(values) < data.n_features or not np.any(is_varied):
-        return None
-    mean, weight = parameters.means[k], parameters.weights[k]
-    axes = vectors[:, is_varied] * np.sqrt(values[is_varied])
-    whitened = (vectors[:, is_varied] / np.sqrt(values[is_varied])).T @ (data.whitened_rows() - mean[:, None])
-    direction = whitened @ (shares * np.einsum("ij,ij->j", whitened, whitened))
-    length = float(np.linalg.norm(direction))
-    if not length > 0:
-        return None
-    along = direction @ whitened / length
-    axis = axes @ direction / length
-    third, fourth = float(shares @ along**3), float(shares @ along**4)
-    if not np.isfinite(fourth):
-        return None
-    between = _variance_between(third, fourth - 3)
-    offsets, fractions = _two_parts(between, third)
-    covariances = data.family.halved(parameters.covariances, k, np.sqrt(between) * axis)
-    return _split(parameters, k, weight * fractions, mean + offsets[:, None] * axis, covariances)
-
-
-def _added_components(
-    data: Problem, parameters: WhitenedParameters, terms: PriorTerms, density: Array, rng: np.random.Generator
-) -> list[Extension]:
-    """Return small components added at the rows where that raises the likelihood most.
-
-    One is at a row of low density, and one at any: a cluster that is covered by a larger one is hardly ever
-    where the density is lowest.
-    """
-    n_tried = min(SETTINGS.tried_rows, len(density))
-    lowest = np.argpartition(density, n_tried - 1)[:n_tried]
-    groups = lowest, rng.choice(len(density), n_tried, replace=False)
-    added = (_component_near(data, parameters, density, tried) for tried in groups)
-    return [_grown(data, each, terms, density) for each in added]
-
-
-def _component_near(
-    data: Problem, parameters: WhitenedParameters, density: Array, tried: IndexArray
-) -> WhitenedParameters:
-    """Return the component that gains most among those at some rows."""
-    family, n = data.family, len(density)
-    centres = data.whitened_rows()[:, tried].T
-    compared = slice(None, None, max(1, n // SETTINGS.split_rows))
-    options = []
-    for covariance in _likely_covariances(data, parameters):
-        # Each candidate as a mixture of one component.
-        covariances = family.repeated(covariance, len(tried))
-        natural = family.natural(WhitenedParameters(np.ones(len(tried)), centres, covariances))
-        gains, weights = added_gains(data, compared, natural, density[compared], SETTINGS.weight_steps)
-        best = int(np.argmax(gains))
-        options.append((float(gains[best]), max(float(weights[best]), 1 / n), centres[best], covariance))
-    _, weight, centre, covariance = max(options, key=lambda option: option[0])
-    return WhitenedParameters(np.array([weight]), centre[None], family.repeated(covariance, 1))
-
-
-def _grown(data: Problem, added: WhitenedParameters, terms: PriorTerms, density: Array) -> Extension:
-    """Return an added component after steps of EM next to the mixture as it is."""
-    family, n = data.family, len(density)
-    prior = _PriorOfParts(known=_terms_of(family, terms, 0))
-    weights = data.row_weights()
-    of_rows = np.ones(n) if weights is None else weights
-    for _ in range(SETTINGS.short_steps):
-        weight, held = float(np.clip(added.weights[0], 1 / n, 0.5)), added.covariances
-        logits = data.row_logits(data.family.natural(added), slice(None))[0]
-        rest = np.log1p(-weight) + density
-        total = np.logaddexp(logits, rest)
-        gain = float((total - density) @ of_rows)
-        stats = data.soft_stats(np.exp(logits - total)[None])
-        added = family.m_step(stats, prior)
-        covariances = held if family.shares_covariance else added.covariances
-        added = WhitenedParameters(stats.counts / data.weight, added.means, covariances)
-    return Extension(gain, None, untied_stats(data, added).array)
+        axis = image / variance
+    return np.sqrt(variance) * axis
 
 
 def _terms_of(family: Family, terms: PriorTerms, k: int) -> PriorTerms:
@@ -346,18 +193,6 @@ def _terms_of(family: Family, terms: PriorTerms, k: int) -> PriorTerms:
         for each, n_axes in ((np.asarray(terms.scatter), family.n_axes), (np.asarray(terms.divisor), 0))
     )
     return terms._replace(scatter=scatter, divisor=divisor)
-
-
-def _likely_covariances(data: Problem, parameters: WhitenedParameters) -> list[Array]:
-    """Return covariances for an added component: those of smallest and of median determinant."""
-    family = data.family
-    covariances = family.per_component(parameters.covariances)
-    # Determinants that are shared are the same up to rounding, which must not choose.
-    has_one_volume = "volume" in family.shared
-    log_dets = np.zeros(len(covariances)) if has_one_volume else family.log_det(covariances, data.n_features)
-    order = np.argsort(log_dets, kind="stable")
-    chosen = dict.fromkeys([int(order[0]), int(order[len(order) // 2])])
-    return [covariances[k] for k in chosen]
 
 
 def dropped_stats(data: Problem, parameters: WhitenedParameters, n_dropped: int) -> list[SufficientStats]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,13 +12,17 @@ from joblib import effective_n_jobs
 
 from apolar._core.arrays import Array
 from apolar._core.checks import CovarianceType, Criterion, check_integer, one_of, random_generator
+from apolar._core.constants import MIN_WEIGHT
+from apolar._core.namespaces import to_numpy
 from apolar._core.settings import SETTINGS
 from apolar._core.threads import one_blas_thread
 from apolar.data import ArrayRows, Rows
 from apolar.em.result import FitStatus, in_canonical_order, is_below
 from apolar.em.whitening import column_units, find_far_rows, is_host_array
 from apolar.estimator import GaussianMixture, StudentMixture
+from apolar.estimator.cluster_merging import Combination
 from apolar.estimator.fit import check_memory
+from apolar.estimator.fit_warnings import few_rows_seen, warn_of_rows
 from apolar.estimator.fitted import FittedState
 from apolar.estimator.inputs import (
     allows_rounding,
@@ -29,16 +33,13 @@ from apolar.estimator.inputs import (
     open_input,
     weighted_rows,
 )
-from apolar.estimator.summary import few_rows_seen, warn_of_constant_columns, warn_of_far_rows
 from apolar.mixture.families import FAMILIES, UNIVARIATE, Family, family
 from apolar.moments.covariance import RowMoments, is_constant, row_moments
-from apolar.scores import CHOICES, CRITERIA, criterion_title
-from apolar.selection.agreement import agreed_clusters
+from apolar.scores import CHOICES, CRITERIA, adjusted_rand_index, criterion_title
 from apolar.selection.grid import UNDER_PRIOR, Callback, Candidate, CandidateGrid, Optimum, Task
 from apolar.selection.selection_table import Row, Selection, ranked_rows, reason
 
 __all__ = ["Row", "Selection", "select"]
-
 # Parameters of the estimator that belong to one mixture, and make no sense for many fits.
 REFUSED = (
     "warm_start", "weights_init", "means_init", "precisions_init", "checkpoint", "checkpoint_every",
@@ -131,7 +132,7 @@ def select(
     numbers = component_numbers(n_components)
     kinds = () if covariance_type is None else _checked_kinds(covariance_type)
     laws = _checked_laws(distribution, parameters)
-    parameters = {name: value for name, value in parameters.items() if name != "dof"}
+    parameters.pop("dof", None)
     model = _checked_model(parameters, random_state)
     # Bad rows are refused here, with the messages of the estimator, before any candidate is fitted.
     rows = open_input(model, X, sample_weight, reset=True, is_reread=True)
@@ -142,10 +143,8 @@ def select(
     has_weight, columns = weighted_rows(sample_weight), None
     if is_host_array(rows):
         columns = row_moments(rows, allows_missing=True)
-        names, used = getattr(model, "feature_names_in_", None), "They are left out of the comparison."
-        warn_of_constant_columns(columns.mean, columns.variances, names, used)
-        if not model.noise:
-            warn_of_far_rows(find_far_rows(rows, columns), has_weight)
+        used = "They are left out of the comparison."
+        warn_of_rows(model, columns, find_far_rows(rows, columns), has_weight, used)
     constants = None if columns is None else ConstantColumns.of(columns)
     if criterion not in UNDER_PRIOR and "prior" not in parameters:
         model.set_params(prior=None)
@@ -169,34 +168,18 @@ def select(
     with one_blas_thread():
         grid = CandidateGrid(task, candidates)
         grid.run()
-        table, models = [], {}
-        for each in candidates:
-            row = Row(
-                by_family[each.family.gaussian],
-                each.n_components,
-                grid.n_parameters(each),
-                failed=grid.failed.get(each),
-                dropped=grid.dropped.get(each),
-                distribution="gaussian" if each.family.dof is None else "t",
-            )
-            if row.is_fitted:
-                row, fitted = _fitted_row(row, grid.optima[each], task, constants, float_type(X))
-                models[row.key] = fitted
-            table.append(row)
+        table, models = _table_of(grid, by_family, constants)
     seconds = (time.perf_counter() - begun) / len(candidates)
     table = [replace(row, seconds=seconds) for row in table]
-    for row in table if verbose else ():
-        value = f"{criterion_title(criterion)} {getattr(row, criterion):.8g}"
-        ended = row.failed or row.dropped or f"log-likelihood {row.log_likelihood:.8g}, {value}"
-        print(f"{row.named}: {ended}")
+    if verbose:
+        print(*(_line_of(row, criterion) for row in table), sep="\n")
     if not models:
         raise ValueError(f"Every candidate failed. {table[0].named}: {table[0].failed}")
     ranked = ranked_rows(table, criterion)
     chosen = _simplest_near(ranked, models, X, sample_weight) if criterion == "loo" else ranked[0]
     best, clusters, agreement = models[chosen.key], None, None
-    note = ""
-    if task.prior is not None and criterion not in UNDER_PRIOR:
-        note = "Candidates were fitted under a prior, not by maximum likelihood."
+    is_maximal = task.prior is None or criterion in UNDER_PRIOR
+    note = "" if is_maximal else "Candidates were fitted under a prior, not by maximum likelihood."
     if are_combined:
         clusters, agreement = agreed_clusters(table, models, X)
         best = clusters.mixture
@@ -213,7 +196,8 @@ def _simplest_near(
 
     That is within one standard error of the sum of the differences of the rows.
     """
-    weights = 1.0 if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    # Their scale does not matter, but products with large ones would overflow.
+    weights = 1.0 if sample_weight is None else np.divide(sample_weight, np.max(sample_weight), dtype=float)
 
     def densities(row: Row) -> Array:
         return np.asarray(models[row.key].loo_samples(X, sample_weight)) * weights
@@ -243,18 +227,43 @@ def default_kinds(n_features: int, n_rows: int) -> tuple[str, ...]:
     )
 
 
+def _line_of(row: Row, criterion: str) -> str:
+    """Return what is printed of a candidate."""
+    value = f"{criterion_title(criterion)} {getattr(row, criterion):.8g}"
+    ended = row.failed or row.dropped or f"log-likelihood {row.log_likelihood:.8g}, {value}"
+    return f"{row.named}: {ended}"
+
+
+def _table_of(
+    grid: CandidateGrid, by_family: dict[Family, str], constants: ConstantColumns | None
+) -> tuple[list[Row], dict[tuple[Any, ...], GaussianMixture]]:
+    """Return the rows of all candidates, and the models of those that were fitted by their keys."""
+    table, models = [], {}
+    for each in grid.candidates:
+        row = Row(
+            by_family[each.family.gaussian],
+            each.n_components,
+            grid.n_parameters(each),
+            failed=grid.failed.get(each),
+            dropped=grid.dropped.get(each),
+            distribution="gaussian" if each.family.dof is None else "t",
+        )
+        if row.is_fitted:
+            row, models[row.key] = _fitted_row(row, grid.optima[each], grid.task, constants)
+        table.append(row)
+    return table, models
+
+
 def _fitted_row(
-    row: Row, optimum: Optimum, task: Task, constants: ConstantColumns | None, dtype: Any
+    row: Row, optimum: Optimum, task: Task, constants: ConstantColumns | None
 ) -> tuple[Row, GaussianMixture]:
     """Return the row of a fit, and its model."""
-    problem, fit = optimum
+    (problem, fit), dtype = optimum, float_type(task.X)
     state = FittedState.of_fit(in_canonical_order(fit, problem.family, problem.whitening), problem, dtype)
     likelihood = state.likelihood(task.rows, task.n_threads)
     state = state.with_likelihood(task.rows, task.prior, task.n_threads)
-    known = {"log_evidence": state.evidence, "log_left_out": state.loo}
-    summary = replace(
-        likelihood, n_parameters=row.n_parameters, **{k: v for k, v in known.items() if v is not None}
-    )
+    evidence, loo = (np.nan if value is None else value for value in (state.evidence, state.loo))
+    summary = replace(likelihood, n_parameters=row.n_parameters, log_evidence=evidence, log_left_out=loo)
     # By the names of fields of Row.
     criteria: dict[str, Any] = {**summary.criteria}
     few = None if problem.is_wide else few_rows_seen(problem, fit)
@@ -264,7 +273,7 @@ def _fitted_row(
         log_likelihood=likelihood.log_likelihood,
         converged=fit.status is FitStatus.CONVERGED,
         start=fit.start,
-        warnings=(*((few,) if few else ()), *((fit.status.value,) if is_stopped else ())),
+        warnings=tuple(filter(None, (few, fit.status.value if is_stopped else None))),
         n_samples=problem.weight,
         **criteria,
     )
@@ -276,9 +285,8 @@ def _fitted_row(
     dof = problem.family.dof
     model = GaussianMixture(**settings) if dof is None else StudentMixture(**settings, dof=dof)
     state.set_on(model)
-    for name in ("feature_names_in_", "n_features_in_"):
-        if hasattr(task.model, name):
-            setattr(model, name, getattr(task.model, name))
+    # The number and the names of all columns.
+    model.__dict__.update({name: value for name, value in vars(task.model).items() if name.endswith("_in_")})
     return row, model
 
 
@@ -337,33 +345,32 @@ class ConstantColumns:
 
 def component_numbers(n_components: Any) -> tuple[int, ...]:
     """Return the numbers of components to compare, each once."""
-    single = isinstance(n_components, str | bytes) or not isinstance(n_components, Iterable)
-    given = [n_components] if single else list(n_components)
-    numbers = dict.fromkeys(check_integer(number, "n_components", least=1) for number in given)
-    if not numbers:
-        raise ValueError("n_components is empty: give a number, or several, as in range(1, 10).")
-    return tuple(numbers)
+    given = _several(n_components, "n_components", "a number, or several, as in range(1, 10)")
+    return tuple(dict.fromkeys(check_integer(number, "n_components", least=1) for number in given))
+
+
+def _several(value: Any, name: str, what: str) -> list[Any]:
+    """Return the values of an argument that takes one or several, but not none."""
+    is_single = isinstance(value, str | bytes) or not isinstance(value, Iterable)
+    given = [value] if is_single else list(value)
+    if not given:
+        raise ValueError(f"{name} is empty: give {what}.")
+    return given
 
 
 def _checked_kinds(covariance_type: Any) -> tuple[str, ...]:
-    single = isinstance(covariance_type, str) or not isinstance(covariance_type, Iterable)
-    given = [covariance_type] if single else list(covariance_type)
-    # Each family once, under the name that was given first: "full" and "VVV" are the same.
     kinds: dict[str, str] = {}
-    for kind in given:
+    # Each family once, under the name that was given first: "full" and "VVV" are the same.
+    for kind in _several(covariance_type, "covariance_type", "a family, or several, as in ('diag', 'full')"):
         kinds.setdefault(family(kind).name, kind)
-    if not kinds:
-        raise ValueError("covariance_type is empty: give a family, or several, as in ('diag', 'full').")
     return tuple(kinds.values())
 
 
 def _checked_laws(distribution: Any, parameters: dict[str, Any]) -> list[Any]:
     """Return the degrees of freedom of the components that are compared; None for Gaussian ones."""
-    names = [distribution] if isinstance(distribution, str) else list(distribution)
+    names = _several(distribution, "distribution", "'gaussian', 't', or both")
     for name in names:
         one_of(name, "distribution", ("gaussian", "t"))
-    if not names:
-        raise ValueError("distribution is empty: give 'gaussian', 't', or both.")
     if "dof" in parameters and "t" not in names:
         raise ValueError("dof is for components with long tails: give distribution='t' too.")
     dof = parameters.get("dof", "own")
@@ -389,3 +396,43 @@ def _checked_model(parameters: dict[str, Any], random_state: Any) -> GaussianMix
     model = GaussianMixture(random_state=random_state, **parameters)
     check_parameters(model)
     return model
+
+
+# --- agreed clusters -------------------------------------------------------------------------------
+
+
+def agreed_clusters(
+    table: Sequence[Row], models: Mapping[tuple[Any, ...], Any], X: Any
+) -> tuple[Combination, float]:
+    """Return the clusters of the family with which those of the other families agree best.
+
+    The clusters of a family are the components of its mixture with the lowest BIC, combined where they
+    overlap. Two families agree by the adjusted Rand index of their clusters, and the more a family describes,
+    the more it counts: by the third power of how far its BIC is below that of one component, as a part of how
+    far the lowest is.
+
+    Returns
+    -------
+    clusters : Combination
+    agreement : float
+        The weighted mean of the index with the others; NaN where there is nothing to compare.
+    """
+    first: dict[str, Row] = {}
+    for row in ranked_rows(table, "bic"):
+        first.setdefault(row.form, row)
+    rows = list(first.values())
+    bics = np.array([row.bic for row in rows])
+    of_one = [row.bic for row in table if row.is_fitted and row.n_components == 1]
+    gains = np.maximum(min(of_one, default=bics.max()) - bics, 0.0)
+    if len(rows) == 1 or not np.any(gains):
+        return models[rows[0].key].combine(X, by="overlap"), np.nan
+    combined = [models[row.key].combine(X, by="overlap") for row in rows]
+    found = [each.predict(X) for each in combined]
+    labels = [np.asarray(each if hasattr(each, "compute") else to_numpy(each)) for each in found]
+    weights = np.maximum((gains / gains.max()) ** SETTINGS.agreement_power, MIN_WEIGHT)
+    indices = [[adjusted_rand_index(each, other) for other in labels] for each in labels]
+    others = weights * (1 - np.eye(len(rows)))
+    agreement = (indices * others).sum(axis=1) / others.sum(axis=1)
+    # Among families that agree as well, the one with the lowest BIC; the last digits do not decide.
+    best = int(np.argmax(agreement.round(6)))
+    return combined[best], float(agreement[best])

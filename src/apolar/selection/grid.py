@@ -464,12 +464,11 @@ class CandidateGrid:
         (kind, k), own = candidate, alone.get(candidate)
         problem = self._problem(kind)
         starts: list[Fit] = []
-        rng = np.random.default_rng([self.seed, k, 1])
         smaller, larger = (alone.get(Candidate(kind, n)) for n in (k - 1, k + 1))
         if smaller is not None:
             completed = problem.imputed(smaller.fit.parameters)
             stats = untied_stats(problem, smaller.fit.parameters)
-            for each in extensions(completed, smaller.fit.parameters, Prior(), rng)[: SETTINGS.kept]:
+            for each in extensions(completed, smaller.fit.parameters, Prior())[: SETTINGS.kept]:
                 grown = problem.m_step(extend_mixture(stats, [each]), Prior())
                 starts.append(Fit(grown, f"split of {k - 1}"))
         if larger is not None:
@@ -486,7 +485,7 @@ class CandidateGrid:
         if np.any(self.rounding) and (own is None or own.problem.is_rounded):
             rounded = problem.replace(measurement=self.rounding)
             prior = rounded.prior_for(Prior())
-            for start in portfolio(rounded, k, prior, rng):
+            for start in portfolio(rounded, k, prior, np.random.default_rng([self.seed, k, 1])):
                 better = _better(better, self._rounded_optimum(problem, start))
         if better is not None and _better(own, better) is better:
             self._keep(candidate, better)

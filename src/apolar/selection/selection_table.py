@@ -169,12 +169,12 @@ class Selection:
         """Return how many candidates are not printed, and why."""
         n_dropped = sum(row.dropped is not None for row in self.table)
         n_failed = sum(row.failed is not None for row in self.table)
-        parts = [f"{len(self.table) - len(shown)} more candidates are in the table"]
-        if n_dropped:
-            parts.append(f"{n_dropped} were not fitted, as a bound shows that they are not the best")
-        if n_failed:
-            parts.append(f"{n_failed} failed")
-        return "; ".join(parts) + "."
+        parts = {
+            f"{len(self.table) - len(shown)} more candidates are in the table": True,
+            f"{n_dropped} were not fitted, as a bound shows that they are not the best": n_dropped,
+            f"{n_failed} failed": n_failed,
+        }
+        return "; ".join(text for text, is_said in parts.items() if is_said) + "."
 
     def _cells(self, row: Row) -> tuple[str, ...]:
         if not row.is_fitted:
@@ -244,19 +244,6 @@ def _agreement(selection: Selection) -> str:
     )
 
 
-def _simpler(selection: Selection, lowest: Row) -> str:
-    """Return what is said about the simplest candidate within one standard error of the lowest one."""
-    best = selection.best_row
-    if best is lowest:
-        return ""
-    are = "is" if best.n_components == 1 else "are"
-    difference = getattr(best, selection.criterion) - getattr(lowest, selection.criterion)
-    return (
-        f". {best.named} {are} chosen: {difference:.1f} higher, within one standard error over the rows, and "
-        f"with {best.n_parameters} parameters instead of {lowest.n_parameters}"
-    )
-
-
 def _lowest(selection: Selection) -> str:
     """Return the sentence that says by how much the lowest criterion is lower than the next."""
     criterion, (best, *rivals) = selection.criterion, ranked_rows(selection.table, selection.criterion)
@@ -268,8 +255,15 @@ def _lowest(selection: Selection) -> str:
         return f"{text}: there is no other to compare with."
     difference = getattr(rivals[0], criterion) - lowest
     text += f", {difference:.1f} below {rivals[0].named}"
+    chosen = selection.best_row
+    if chosen is not best:
+        are, higher = "is" if chosen.n_components == 1 else "are", getattr(chosen, criterion) - lowest
+        text += (
+            f". {chosen.named} {are} chosen: {higher:.1f} higher, within one standard error over the rows, "
+            f"and with {chosen.n_parameters} parameters instead of {best.n_parameters}"
+        )
     if criterion == "loo":
-        return f"{text}{_simpler(selection, best)}."
+        return f"{text}."
     if best.n_parameters > best.n_samples:
         return f"{text}; with more parameters than rows, {name} is a poor guide."
     size = next(words for least, words in EVIDENCE if difference >= least)

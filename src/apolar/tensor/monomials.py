@@ -7,7 +7,7 @@ lexicographic order of the exponents too, x0^d first.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, combinations_with_replacement
 from math import comb, log2
 from typing import Any
@@ -152,10 +152,12 @@ def monomial_values(points: Any, degree: int) -> Any:
     if degree == 0:
         return namespace(points).ones_like(points[:, :1])
     # One row per monomial: rows are gathered whole, which is fast in memory.
-    coordinates = np.ascontiguousarray(points.T) if isinstance(points, np.ndarray) else points.T
-    values = take_rows(coordinates, variables[:, 0])
+    is_numpy = isinstance(points, np.ndarray)
+    coordinates = np.ascontiguousarray(points.T) if is_numpy else points.T
+    take = coordinates.__getitem__ if is_numpy else partial(take_rows, coordinates)
+    values = take(variables[:, 0])
     for slot in range(1, degree):
-        values *= take_rows(coordinates, variables[:, slot])
+        values *= take(variables[:, slot])
     return values.T
 
 

@@ -139,18 +139,12 @@ def _small_blocks(monkeypatch):
 
 @pytest.mark.usefixtures("_small_blocks")
 def test_large_tables_are_mapped(temporary, said):
-    with read_table(csv_file(), in_memory_bytes=50_000) as table:
-        assert isinstance(table.X, np.memmap)
-        np.testing.assert_array_equal(table.X, X)
-        assert not table.X.flags.writeable
-        # Other processes find it by its name.
-        assert [str(path) for path in temporary.iterdir()] == [table.X.filename]
-        some = table.X[5:9]
-    assert list(temporary.iterdir()) == []
-    np.testing.assert_array_equal(some, X[5:9])
-    assert table.X.shape == (0, 5)
-    # Without `close`, the file goes with the last array.
-    table = read_table("a.csv", in_memory_bytes=0)
+    table = read_table(csv_file(), in_memory_bytes=50_000)
+    assert isinstance(table.X, np.memmap)
+    np.testing.assert_array_equal(table.X, X)
+    assert not table.X.flags.writeable
+    # Other processes find it by its name, and it goes with the last array.
+    assert [str(path) for path in temporary.iterdir()] == [table.X.filename]
     rows = table.X[3:]
     del table
     gc.collect()
@@ -206,9 +200,6 @@ def test_a_full_disk(temporary, said, monkeypatch):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert message.startswith("The table is too large for memory, and a temporary file of 6")
-    assert message.endswith(
-        " kB or more cannot be written (File too large). "
-        "Free some space, or set TMPDIR to a folder with more."
-    )
+    assert " bytes or more cannot be written (File too large). Free some space" in message
     assert "temporary file: File too large. Set TMPDIR" in stream
     assert list(temporary.iterdir()) == []

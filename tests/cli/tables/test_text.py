@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -38,17 +37,6 @@ def test_what_savetxt_writes(delimiter):
     assert note.startswith("No column names found: the columns are called 'x1', 'x2', 'x3' and 1 more.")
     assert table.X.dtype == np.float64
     assert not table.X.flags.writeable
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"index": False}, {"index": False, "quoting": 1}, {"sep": ";", "decimal": ","}]
-)
-def test_what_pandas_writes(options, left_out):
-    pd.DataFrame(X, columns=list("abcd")).to_csv("a.csv", **options)
-    table = read_table("a.csv")
-    np.testing.assert_array_equal(table.X, X)
-    assert table.names == ("a", "b", "c", "d")
-    assert left_out(table) == ([] if options.get("index") is False else ["column 1"])
 
 
 def test_what_r_writes(read, left_out):
@@ -129,25 +117,6 @@ def test_wrong_encodings(refusal):
         "data.csv, line 3: a zero byte, so this is not a text file. Save the table as CSV in UTF-8; "
         "if it is UTF-16 without a byte order mark, use --encoding utf-16-le."
     )
-
-
-def test_blocks_of_any_size_give_the_same(blocks, write):
-    rng = np.random.default_rng(1)
-    cells = [[repr(number) for number in row] for row in X.tolist()]
-    for i in rng.integers(len(X), size=20):
-        cells[i][rng.integers(4)] = rng.choice(["", "NA", '"5"', " 6 "])
-    text = "# c\na,b,c,d,größe\n" + "".join(
-        ",".join(row) + (f',"t {i}\n\n"\n' if i % 3 == 0 else f",u{i}\n") for i, row in enumerate(cells)
-    )
-    whole = read_table(write(text), label_column="größe", drop_missing=True)
-    assert whole.n_dropped > 0
-    write(text.encode("utf-16"))
-    for size in (200, 333, 5000):
-        blocks(size)
-        table = read_table("data.csv", label_column="größe", drop_missing=True)
-        np.testing.assert_array_equal(table.X, whole.X)
-        np.testing.assert_array_equal(table.row_numbers, whole.row_numbers)
-        assert table.labels.tolist() == whole.labels.tolist()
 
 
 @pytest.mark.parametrize(
@@ -311,19 +280,6 @@ def test_every_way_to_say_missing(read, refusal, cell):
         "data.csv: 1 row with missing values, in 'b'; the first is line 3 of data.csv. "
         "Fill them in, or leave such rows out with --drop-missing."
     )
-
-
-def test_missing_values_of_many_rows_and_blocks(refusal, blocks, temporary):
-    blocks(50)
-    text = "a,b\n" + "1,2\n" * 50 + ",2\n" + "1,2\n" * 50 + "1,NA\n"
-    assert refusal(text, in_memory_bytes=100).startswith(
-        "data.csv: 2 rows with missing values, in 'a' and 'b'; the first is line 52 of data.csv."
-    )
-    assert list(temporary.iterdir()) == []
-
-
-def test_blank_lines_of_one_column_are_missing_but_for_the_last(read):
-    assert read("a\n1\n\n2\n\n\n", drop_missing=True).row_numbers.tolist() == [0, 2]
 
 
 def test_further_missing_values(read, refusal):

@@ -13,7 +13,7 @@ def client():
         yield client
 
 
-@pytest.fixture(params=["sync", "threads", "cluster"])
+@pytest.fixture(params=["threads", "cluster"])
 def scheduler(request):
     if request.param != "cluster":
         with dask.config.set(scheduler=request.param):

@@ -8,50 +8,14 @@ import time
 
 import dask
 import dask.array as da
-import dask.dataframe as dd
 import numpy as np
-import pandas as pd
 import pytest
 from distributed import Client, wait
 from distributed.comm import tcp
 
 import apolar
-from apolar.data import open_rows
 from apolar.data.dask import DaskRows
-from data.dask.blocks import COLUMNS, assert_same_mixture, generated, local_cluster, model, rows_of_block
-
-
-@pytest.mark.parametrize("form", ["array", "unknown", "dataframe"])
-def test_many_small_partitions_become_one_for_each_thread(client, form):
-    X, weights = rows_of_block(6000, 5), np.random.default_rng(5).integers(0, 3, 6000).astype(float)
-    positive = weights > 0
-    with client.as_current():
-        if form == "dataframe":
-            lazy = dd.from_pandas(pd.DataFrame(X, columns=COLUMNS), npartitions=40)
-        else:
-            lazy = da.from_array(X, chunks=(150, 4))
-        if form == "unknown":
-            lazy = lazy[da.ones(6000, dtype=bool, chunks=150)]
-        for held in (lazy, lazy.persist()):
-            rows = open_rows(held, da.from_array(weights, chunks=150))
-            chunks = list(rows.read(2**30))
-            assert len(chunks) == 2
-            np.testing.assert_array_equal(np.concatenate([values for values, _ in chunks]), X[positive])
-            assert rows.n_rows == np.count_nonzero(positive)
-            values, taken = rows.take(slice(None, None, 7))
-            np.testing.assert_array_equal(values, X[positive][::7])
-            np.testing.assert_array_equal(taken, weights[positive][::7])
-            assert_same_mixture(
-                model().fit(held, sample_weight=weights), model().fit(X, sample_weight=weights)
-            )
-
-
-def test_partitions_that_are_few_or_not_in_memory_are_left(client):
-    with client.as_current():
-        assert len(list(open_rows(generated(6000, 4).persist()).read(2**30))) == 4
-        assert len(list(open_rows(generated(6000, 40)).read(2**30))) == 40
-        with dask.config.set({"array.chunk-size": "1 kiB"}):
-            assert len(list(open_rows(generated(6000, 40).persist()).read(2**30))) == 40
+from data.dask.blocks import assert_same_mixture, generated, local_cluster, model, rows_of_block
 
 
 def test_fits_in_all_threads_of_a_cluster_at_once(client):

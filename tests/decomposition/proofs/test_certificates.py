@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from apolar import SymmetricTensor, Waring, decompose, refine
-from apolar.decomposition.exact.arithmetic import to_balls
+from apolar.decomposition.exact.arithmetic import in_floats, to_balls
 from apolar.decomposition.proofs.flattenings import hankel_flattening, koszul_flattening
 from apolar.decomposition.proofs.newton import Linearisation, near_all_sums
 from apolar.decomposition.ranks import PRIME
@@ -129,7 +129,7 @@ def test_a_rank_modulo_the_prime_proves_no_exact_terms():
     assert refine(SymmetricTensor(4, 3, coefficients), terms).certificate.exact_nearby is False
 
 
-def test_hankel_matrices_do_not_recognise_sums_of_cubes():
+def test_hankel_matrices_do_not_recognise_sums_of_cubes(monkeypatch):
     # Cubics in three of five variables have the Hankel matrix of three cubes, and are not all sums of three.
     terms = random_terms(5, 3, 3, 0)
     tensor = terms.to_tensor()
@@ -144,6 +144,10 @@ def test_hankel_matrices_do_not_recognise_sums_of_cubes():
     # Nothing holds for all tensors as far away as the tensor is long.
     wide, koszul = (flint.arb(tensor.norm()), distances[1]), koszul_flattening(5, 3, 2)
     assert not near_all_sums(to_balls(tensor.coefficients), linearised, koszul, displacement, wide)
+    # Singular values count as far as they are those of the matrix.
+    left, values, right = np.linalg.svd(in_floats(koszul.matrix(to_balls(tensor.coefficients))))
+    monkeypatch.setattr(np.linalg, "svd", lambda _: (left, 100 * values, right))
+    assert not near_all_sums(to_balls(tensor.coefficients), linearised, koszul, displacement, distances)
 
 
 def test_terms_that_sum_to_the_tensor_exactly():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,12 @@ import numpy as np
 import polars as pl
 
 from apolar._core.arrays import Array, frozen
-from apolar.cli.console import TableError, count_noun, quote, size_text
+from apolar.cli.console import TableError, count_noun, quote
 from apolar.cli.tables.columns import (
     ALL,
     SAMPLE_ROWS,
     ColumnChoice,
     Content,
-    NumberParser,
     cell_place,
     choose_columns,
     find_columns,
@@ -45,16 +43,15 @@ __all__ = ["FORMATS", "TableError", "TableFile", "expand_folders", "read_table"]
 
 
 @dataclass(frozen=True, eq=False)
-class TableFile(AbstractContextManager["TableFile"]):
+class TableFile:
     """A table of numbers that was read from files.
-
-    It may be used in a `with` statement; at its end, `close` is called.
 
     Attributes
     ----------
     X : ndarray, shape (n_rows, n_columns)
         Float64 numbers, NaN where one is missing, read-only: in memory, or a memory map of a
-        temporary file (or of the user's .npy file) if they are many.
+        temporary file (or of the user's .npy file) if they are many. The temporary file goes with the last
+        array made from X, or when the program ends.
     names : tuple of str
         The names of the columns of X.
     source : str
@@ -89,7 +86,6 @@ class TableFile(AbstractContextManager["TableFile"]):
     notes: tuple[str, ...]
     files: tuple[str, ...]
     file_of_rows: Array
-    _remove: Callable[[], Any] | None = field(repr=False)
 
     @property
     def missing_line(self) -> str:
@@ -104,21 +100,6 @@ class TableFile(AbstractContextManager["TableFile"]):
             f"{'' if len(holed) == 1 else 's'} {join_names(holed)}); incomplete rows are kept."
         )
 
-    def close(self) -> None:
-        """Remove the temporary file behind X, if there is one.
-
-        X is then an empty table. The space on the disk is given back when no
-        array made from X is in use any more.
-        """
-        if isinstance(self.X, np.memmap):
-            object.__setattr__(self, "X", np.empty((0, len(self.names))))
-        if self._remove is not None:
-            self._remove()
-
-    def __exit__(self, *_: object) -> None:
-        """Close the table."""
-        self.close()
-
 
 def read_table(
     source: Source | Sequence[Source],
@@ -131,13 +112,8 @@ def read_table(
     min_rows: int = 2,
     keep: Sequence[str | int] | str = (),
     leave_out: Collection[str] = (),
-    encoding: str | None = None,
-    na_values: Sequence[str] = (),
-    sheet: str | None = None,
-    header: bool | None = None,
-    skip_rows: int = 0,
-    thousands: str | None = None,
     in_memory_bytes: int = 2**29,
+    **reading: Any,
 ) -> TableFile:
     """Read a table of numbers from a file, or from several with the same columns.
 
@@ -188,21 +164,11 @@ def read_table(
         Kinds of columns, of `apolar.cli.tables.findings.KINDS`, that are left out
         with a note, unless `columns` or `keep` names them; the other kinds
         are noted only. By default columns are not examined.
-    encoding : str, optional
-        The encoding of text.
-    na_values : sequence of str, optional
-        Further strings, or numbers, that stand for a missing value.
-    sheet : str, optional
-        The sheet of a workbook; by default the first that is not empty.
-    header : bool, optional
-        Whether the first row has the names of the columns; by default its cells say so.
-    skip_rows : int, optional
-        Lines, or rows of a sheet, at the top that are left out.
-    thousands : str, optional
-        The thousands separator; numbers may then have a currency or percent sign as well.
     in_memory_bytes : int, optional
-        A table that is larger is kept in a temporary file, removed by
-        `close` or when the program ends; X is then a memory map.
+        A table that is larger is kept in a temporary file; X is then a memory map.
+    **reading
+        What the file looks like: `encoding`, `na_values`, `sheet`, `header`, `skip_rows` and `thousands` of
+        `TableInput`.
 
     Returns
     -------
@@ -214,8 +180,6 @@ def read_table(
         If the file or the request is not as it must be; its message is one
         line that names the place and what to do.
     """
-    reading: dict[str, Any] = {"encoding": encoding, "na_values": na_values, "sheet": sheet}
-    reading |= {"header": header, "skip_rows": skip_rows, "thousands": thousands}
     sources = expand_folders(source)
     files = tuple(map(source_name, sources))
     shown = join_names(files, most=3)
@@ -223,7 +187,7 @@ def read_table(
     with open_table(sources[0], **reading) as first:
         choice = choose_columns(first, columns, label_column, keep, id_column)
         names = tuple(first.columns[position].name for position in choice.columns)
-        rows = _Rows(names, drop_missing, na_values, list(choice.strings))
+        rows = _Rows(names, drop_missing, list(choice.strings))
 
         def read_blocks() -> Iterator[Array]:
             yield from rows.read(0, first, choice)
@@ -236,12 +200,17 @@ def read_table(
         is_whole = not choice.strings and choice.columns == tuple(range(len(first.columns)))
         # Other processes map a table by its name, which a copy of a stream loses at the end.
         is_as_it_is = is_whole and len(sources) == 1 and Path(sources[0]).is_file()
-        X, remove = first.mapped, None
-        if X is not None and X.nbytes > in_memory_bytes and is_as_it_is and not (drop_missing or na_values):
+        X = first.mapped
+        if (
+            X is not None
+            and X.nbytes > in_memory_bytes
+            and is_as_it_is
+            and not (drop_missing or reading.get("na_values"))
+        ):
             for _ in read_blocks():
                 pass  # the file itself is the table, and is only looked through
         else:
-            X, remove = _store_rows(read_blocks(), in_memory_bytes)
+            X = _store_rows(read_blocks(), in_memory_bytes)
     others = [first.columns[i] for i in choice.skipped]
     skipped = [ColumnFinding(-1, column.name, column.kind, column.holds) for column in others]
     findings = find_no_measurements(X, names) if leave_out else ()
@@ -261,6 +230,8 @@ def read_table(
             f"No column names found: the columns are called {example}. "
             "Use --header if the first row names them.",
         )
+    if n_dropped := len(known) - len(stay):
+        notes += (f"Dropped {count_noun(n_dropped, 'row')} with missing values.",)
     categories = {key.removeprefix("text "): stay[key].to_numpy() for key in rows.categories(stay)}
     codes = [finding for finding in dropped if finding.kind == "few values"]
     categories |= {
@@ -271,12 +242,11 @@ def read_table(
         if not left and all(finding.kind == "constant" for finding in findings):
             raise TableError(f"{shown}: all rows are equal, so nothing separates clusters.")
         if not left:
-            reasons = join_names([f"{quote(finding.name)} {finding.problem}" for finding in findings])
+            reasons = join_names([f"{quote(finding.name)} ({finding.problem})" for finding in findings])
             raise TableError(
                 f"{shown} has no column left to cluster by: {reasons}. Use --keep all to include them."
             )
-        # The file behind the whole table goes with it.
-        X, remove = _store_rows((X[part][:, left] for part in row_slices(*X.shape)), in_memory_bytes)
+        X = _store_rows((X[part][:, left] for part in row_slices(*X.shape)), in_memory_bytes)
     return TableFile(
         X,
         tuple(names[j] for j in left),
@@ -284,13 +254,12 @@ def read_table(
         stay["label"].to_numpy() if "label" in stay.columns else None,
         stay["id"].to_numpy() if "id" in stay.columns else None,
         categories,
-        len(known) - len(stay),
+        n_dropped,
         stay["number"].to_numpy(),
         np.where(drop_missing, 0, rows.n_missing)[left],
         notes,
         files,
         stay["file"].to_numpy(),
-        remove,
     )
 
 
@@ -303,17 +272,12 @@ class _Rows:
         The names of the columns.
     drops : bool
         Whether rows in which a number is missing are left out; otherwise they have NaN.
-    na_values : sequence of str
-        Which numbers stand for a missing value.
     strings : sequence of str
         What is read as strings: keys of `ColumnChoice.strings`.
     """
 
-    def __init__(
-        self, names: tuple[str, ...], drops: bool, na_values: Sequence[str], strings: Sequence[str]
-    ) -> None:
+    def __init__(self, names: tuple[str, ...], drops: bool, strings: Sequence[str]) -> None:
         self.names, self.drops = names, drops
-        self.missing_numbers, _ = NumberParser().parse_list(na_values)
         self.n_missing = np.zeros(len(names), dtype=np.int64)
         self.many: set[str] = set()
         schema = {"file": pl.Int64, "is_complete": pl.Boolean, **dict.fromkeys(strings, pl.String)}
@@ -353,7 +317,6 @@ class _Rows:
     def _parse(self, content: Content, frame: pl.DataFrame, places: Sequence[int]) -> Array:
         """Return the numbers of a frame, NaN where one is missing; refuse cells that are not numbers."""
         values, is_wrong = content.parse(frame)
-        values[np.isin(values, self.missing_numbers)] = np.nan
         is_bad = is_wrong | np.isinf(values)
         if is_bad.any():
             row, i = np.argwhere(is_bad)[0].tolist()
@@ -393,8 +356,8 @@ class _Rows:
 # --- where rows are kept ----------------------------------------------------------------------
 
 
-def _store_rows(blocks: Iterable[Array], in_memory_bytes: int) -> tuple[Array, Callable[[], Any] | None]:
-    """Return the rows of blocks as one table, read-only, and what removes the file behind it, or None.
+def _store_rows(blocks: Iterable[Array], in_memory_bytes: int) -> Array:
+    """Return the rows of blocks as one table, read-only.
 
     They are kept in memory, or in a temporary file if they are more bytes than `in_memory_bytes`.
     """
@@ -404,11 +367,11 @@ def _store_rows(blocks: Iterable[Array], in_memory_bytes: int) -> tuple[Array, C
         waiting.append(block)
         if sum(each.nbytes for each in waiting) > in_memory_bytes:
             return _store_on_disk(chain(waiting, blocks))
-    return frozen(np.ascontiguousarray(np.concatenate(waiting))), None
+    return frozen(np.ascontiguousarray(np.concatenate(waiting)))
 
 
-def _store_on_disk(blocks: Iterable[Array]) -> tuple[Array, Callable[[], Any]]:
-    """Return the rows of blocks as a memory map of a temporary file, and what removes the file."""
+def _store_on_disk(blocks: Iterable[Array]) -> Array:
+    """Return the rows of blocks as a memory map of a temporary file, which goes with it."""
     # Not removed when it is closed: other processes map it by its name.
     file = tempfile.NamedTemporaryFile(prefix="apolar-", delete=False)  # noqa: SIM115
     path = Path(file.name)
@@ -421,7 +384,7 @@ def _store_on_disk(blocks: Iterable[Array]) -> tuple[Array, Callable[[], Any]]:
                 file.write(np.ascontiguousarray(block).data)
     except OSError as error:
         path.unlink()
-        size = size_text(8 * n_rows * n_columns)
+        size = f"{8 * n_rows * n_columns:,} bytes"
         raise TableError(
             f"The table is too large for memory, and a temporary file of {size} or more cannot be "
             f"written ({error.strerror or error}). Free some space, or set TMPDIR to a folder with more."
@@ -430,5 +393,5 @@ def _store_on_disk(blocks: Iterable[Array]) -> tuple[Array, Callable[[], Any]]:
         path.unlink()
         raise
     table = np.memmap(file.name, dtype=np.float64, mode="r", shape=(n_rows, n_columns))
-    # The file lives as long as the table, or until the program ends.
-    return table, weakref.finalize(table, path.unlink, missing_ok=True)
+    weakref.finalize(table, path.unlink, missing_ok=True)
+    return table

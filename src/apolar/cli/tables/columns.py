@@ -62,7 +62,7 @@ class TableInput:
         Where it is on disk.
     encoding : str or None
         The encoding of text; None for UTF-8, or what the first bytes say.
-    missing : frozenset of str
+    na_values : sequence of str
         Cells that stand for a missing value, in addition to the usual ones.
     sheet : str or None
         The sheet of a workbook; None for the first with a table.
@@ -78,7 +78,7 @@ class TableInput:
     name: str
     path: Path
     encoding: str | None = None
-    missing: frozenset[str] = frozenset()
+    na_values: Sequence[str] = ()
     sheet: str | None = None
     header: bool | None = None
     skip_rows: int = 0
@@ -86,7 +86,7 @@ class TableInput:
 
     def parser(self) -> NumberParser:
         """Return what reads its numbers."""
-        return NumberParser("," if self.thousands == "." else ".", self.missing, self.thousands)
+        return NumberParser("," if self.thousands == "." else ".", frozenset(self.na_values), self.thousands)
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Column:
     ----------
     name : str
     kind : str
-        "numbers", "row numbers", "text", "dates", "true and false", "nothing", or the name of another type;
+        "numbers", "row numbers", "text", "dates", "true and false", "empty", or the name of another type;
         `AMBIGUOUS` for numbers that must not be dropped silently.
     problem : str
         Why the column cannot be read as numbers; empty if it can.
@@ -112,12 +112,11 @@ class Column:
 
     @property
     def holds(self) -> str:
-        """What the column holds: "is empty" or "holds text"."""
-        if self.code:
-            remedy = f"--na-values {shlex.quote(self.code)} if that is a missing value"
-            return f"holds numbers and {quote(self.code)} (use {remedy})"
-        phrases = {"nothing": "is empty", "row numbers": "numbers the rows"}
-        return phrases.get(self.kind, f"holds {self.kind}")
+        """What the column holds, in a note."""
+        if not self.code:
+            return self.kind
+        remedy = f"--na-values {shlex.quote(self.code)} if that is a missing value"
+        return f"numbers and {quote(self.code)} (use {remedy})"
 
 
 @dataclass
@@ -129,7 +128,7 @@ class NumberParser:
     decimal : {".", ","} or None
         The decimal sign; None until a number shows one.
     missing : collection of str
-        Cells that stand for a missing value, in addition to `MISSING_WORDS`.
+        Cells, or numbers, that stand for a missing value, in addition to `MISSING_WORDS`.
     thousands : str or None
         As in `TableInput`.
     """
@@ -154,9 +153,13 @@ class NumberParser:
             self.decimal = next((sign for sign in ",." if self.count_signs(cells, sign)), None)
         numbers = self._cast(cells)
         values = np.array(numbers.to_numpy(), order="C")
+        missing_numbers = pl.Series([*self.missing], dtype=pl.String).cast(pl.Float64, strict=False)
+        values[np.isin(values, missing_numbers.drop_nulls())] = np.nan
         is_wrong = np.zeros(values.shape, dtype=bool)
-        for i, n_others in enumerate(numbers.null_count().row(0)):
-            if n_others and cells.dtypes[i] == pl.String:
+        # Of all columns at once: each call takes as long as there are columns.
+        counts = zip(numbers.null_count().row(0), cells.dtypes, strict=True)
+        for i, (n_others, kind) in enumerate(counts):
+            if n_others and kind == pl.String:
                 is_other = numbers.to_series(i).is_null()
                 others = cells.to_series(i).filter(is_other).fill_null("").str.strip_chars()
                 stripped = self._cast(others.to_frame()).to_series()
@@ -285,7 +288,7 @@ def describe_columns(
     for i, cell in enumerate(top):
         name = (" ".join(cell.split()) or f"column {i + 1}") if has_header else f"x{i + 1}"
         if is_numeric[i] or not n_present[i]:
-            columns.append(Column(name, "numbers" if is_numeric[i] else "nothing"))
+            columns.append(Column(name, "numbers" if is_numeric[i] else "empty"))
             continue
         column = below.to_series(i)
         wrong = column.filter(is_wrong[:, i])
@@ -408,7 +411,7 @@ def choose_columns(
         if table[i].problem and (i in named or table[i].kind == AMBIGUOUS):
             raise TableError(table[i].problem)
     if not used:
-        held = [f"{quote(table[i].name)} {table[i].holds}" for i in skipped]
+        held = [f"{quote(table[i].name)} ({table[i].holds})" for i in skipped]
         raise TableError(
             f"{content.name} has no numeric column: {join_names(held or ['none is left or chosen'])}. "
             "Give a file with at least one column of numbers."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -27,6 +28,8 @@ MOSTLY_FEW = 0.75
 # A column is constant, or a copy of another one up to its unit, up to this relative difference in every row.
 CONSTANT_DIFFERENCE = 1e-13
 COPY_DIFFERENCE = 1e-4
+# More columns of a kind are dropped with one note.
+MAX_NAMED = 3
 # Larger integers are rounded in float64.
 MAX_INTEGER = 2**53
 
@@ -39,20 +42,6 @@ _NAME_OF_COUNTER = re.compile(
 
 # Common codes for missing values: -9, -99, 999, 9999.
 _NINES = re.compile(r"-?9+")
-
-# What is said after the name of a column of a kind, and after many.
-_PROBLEMS = {
-    "constant": "is constant",
-    "row numbers": "numbers the rows",
-    "few values": "has only {} distinct values",
-}
-_PROBLEMS_OF_MANY = {
-    "constant": "are constant",
-    "row numbers": "number the rows",
-    "few values": "have few distinct values",
-    "duplicate": "are copies of others",
-    "nothing": "are empty",
-}
 
 
 @dataclass(frozen=True)
@@ -67,7 +56,7 @@ class ColumnFinding:
     kind : str
         One of `KINDS`, "rating", or the kind of a `Column` that holds no numbers.
     problem : str
-        What is said after the name, as in "is constant".
+        What it holds, as in "only 2 distinct values".
     n_values : int
         How many different values it has, if they are few.
     """
@@ -92,7 +81,7 @@ def find_no_measurements(X: Array, names: Sequence[str]) -> tuple[ColumnFinding,
         for j in [j for j in range(len(names)) if _is_suspect(sample[:, j])]:
             kind, n_values = _kind_of(X[:, j], names[j])
             if kind:
-                problem = _PROBLEMS[kind].format(n_values)
+                problem = f"only {n_values} distinct values" if kind == "few values" else kind
                 if kind == "constant" and np.nanmax(np.abs(X[:, j])) > MAX_INTEGER:
                     problem += " in its first 15 digits, all that numbers here have"
                 findings[j] = ColumnFinding(j, names[j], kind, problem, n_values)
@@ -172,14 +161,12 @@ def _problem_of_copy(a: Array, b: Array, name: str) -> str:
         return ""
     a, b = a[present], b[present]
     if np.array_equal(a, b):
-        return f"is a copy of column {quote(name)}"
+        return f"copy of column {quote(name)}"
     # One value that is far out makes any two columns look alike: the spread is that of most values.
     low, high = np.quantile(a, (0.1, 0.9))
-    spread = min((high - low) / 2.56, a.std()) or a.std()
-    centred = b - b.mean()
-    slope = centred @ a / (centred @ centred)
-    is_copy = np.all(np.abs(a - a.mean() - slope * centred) <= COPY_DIFFERENCE * spread)
-    return f"is column {quote(name)} in other units" if is_copy else ""
+    residuals = a - np.polyval(np.polyfit(b, a, 1), b)
+    is_copy = np.abs(residuals).max() <= COPY_DIFFERENCE * ((high - low) or a.std())
+    return f"column {quote(name)} in other units" if is_copy else ""
 
 
 # --- notes ----------------------------------------------------------------------------------------
@@ -207,12 +194,14 @@ def notes_on_findings(
         if finding.kind in leave_out and not is_kept:
             dropped.append(finding)
         elif finding.kind != "rating":
-            reason = f"({option})" if is_kept else "because other parts of the table may differ"
-            kept.append(f"Column {quote(finding.name)} {finding.problem}; kept {reason}.")
-    notes: list[str] = []
-    for kind in dict.fromkeys(finding.kind for finding in dropped):
-        notes += _notes_on_dropped(kind, [finding for finding in dropped if finding.kind == kind])
-    notes += kept
+            reason = f" ({option})" if is_kept else ", as other parts of the table may differ"
+            kept.append(f"Kept column {quote(finding.name)}{reason}: {finding.problem}.")
+    n_of_kind = Counter(finding.kind for finding in dropped)
+    groups: dict[tuple[str, str], list[str]] = {}
+    for finding in dropped:
+        problem = finding.problem if n_of_kind[finding.kind] <= MAX_NAMED else finding.kind
+        groups.setdefault((finding.kind, problem), []).append(finding.name)
+    notes = [_note_on_dropped(names, *group) for group, names in groups.items()] + kept
     ratings = [finding.n_values for finding in findings if finding.kind == "rating"]
     if ratings:
         notes.append(
@@ -220,6 +209,18 @@ def notes_on_findings(
             "kept, and clusters may follow single answers."
         )
     return tuple(notes), dropped
+
+
+def _note_on_dropped(names: list[str], kind: str, problem: str) -> str:
+    """Return the sentence on columns that were dropped for one reason, with the option that includes them."""
+    noun, pronoun = ("column", "it") if len(names) == 1 else ("columns", "them")
+    text = f"Dropped {noun} {join_names([quote(name) for name in names])}: {problem}."
+    if kind not in KINDS:
+        return text
+    doubled = [name.replace('"', '""') for name in names]
+    listed = ",".join(f'"{name}"' if set(name) & set(',"\r\n') else name for name in doubled)
+    option = shlex.quote(listed) if len(names) <= MAX_NAMED else "all"
+    return f"{text} Use --keep {option} to include {pronoun}."
 
 
 def notes_on_codes(X: Array, names: Sequence[str]) -> tuple[str, ...]:
@@ -238,18 +239,3 @@ def notes_on_codes(X: Array, names: Sequence[str]) -> tuple[str, ...]:
                     f"other values: use --na-values {values[end]:.10g} if it stands for a missing value."
                 )
     return tuple(notes)
-
-
-def _notes_on_dropped(kind: str, findings: Sequence[ColumnFinding]) -> list[str]:
-    """Return the sentences on columns that were dropped, with the option that includes them."""
-    if len(findings) > 3:
-        names = join_names([quote(finding.name) for finding in findings])
-        remedy = " Use --keep all to include them." if kind in KINDS else ""
-        return [f"Dropped columns {names}: they {_PROBLEMS_OF_MANY.get(kind, f'hold {kind}')}.{remedy}"]
-    notes = []
-    for finding in findings:
-        doubled = finding.name.replace('"', '""')
-        listed = f'"{doubled}"' if set(doubled) & set(',"\r\n') else doubled
-        remedy = f" Use --keep {shlex.quote(listed)} to include it." if kind in KINDS else ""
-        notes.append(f"Dropped column {quote(finding.name)}: it {finding.problem}.{remedy}")
-    return notes

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from apolar.cli.console import TableError, not_found, quote, shown_path, size_text
+from apolar.cli.console import TableError, not_found, quote, shown_path
 from apolar.cli.tables.columns import (
     SAMPLE_ROWS,
     Column,
@@ -68,14 +68,14 @@ def open_lazily(file: TableInput, format: str, scan: Callable[[Path], pl.LazyFra
             yield frame, range(rows.start + 1, rows.stop + 1)
 
     columns = tuple(_typed_column(file.name, name, dtype) for name, dtype in schema.items())
-    return Content(file.name, "row", columns, frames, NumberParser())
+    return Content(file.name, "row", columns, frames, NumberParser(missing=frozenset(file.na_values)))
 
 
 def _typed_column(source: str, name: str, dtype: pl.DataType) -> Column:
     if dtype.is_numeric():
         return Column(name, "row numbers" if _PANDAS_INDEX.fullmatch(name) else "numbers")
     kinds: dict[Any, str] = dict.fromkeys((pl.String, pl.Categorical, pl.Enum), "text")
-    kinds |= {pl.Boolean: "true and false", pl.Null: "nothing"}
+    kinds |= {pl.Boolean: "true and false", pl.Null: "empty"}
     kind = "dates" if dtype.is_temporal() else kinds.get(dtype.base_type(), str(dtype).lower())
     problem = (
         f"{source}: column {quote(name)} holds {kind}, not numbers. Choose other columns with --columns."
@@ -104,7 +104,8 @@ def open_npy(file: TableInput) -> Content:
             yield pl.from_numpy(part), range(rows.start + 1, rows.stop + 1)
 
     is_plain = table.dtype == np.float64 and table.flags.c_contiguous
-    return Content(file.name, "row", columns, frames, NumberParser(), mapped=table if is_plain else None)
+    parse = NumberParser(missing=frozenset(file.na_values))
+    return Content(file.name, "row", columns, frames, parse, mapped=table if is_plain else None)
 
 
 # --- workbooks ------------------------------------------------------------------------------------
@@ -120,7 +121,7 @@ def open_workbook(file: TableInput) -> Content:
                 n_bytes = sum(member.file_size for member in archive.infolist())
             if n_bytes > MAX_UNPACKED:
                 raise TableError(
-                    f"{file.name} unpacks to {size_text(n_bytes)}, too much for a workbook. Save it as CSV."
+                    f"{file.name} unpacks to {n_bytes:,} bytes, too many for a workbook. Save it as CSV."
                 )
         book = fastexcel.read_excel(file.path)
         filled = (title for title in book.sheet_names if _load_sheet(book, title, "string", 100).height)
@@ -203,19 +204,19 @@ _FOREIGN = {
 
 
 READING = ("encoding", "na_values", "sheet", "header", "skip_rows", "thousands")
-"""The parameters of `read_table` that say what a file looks like: those of `open_table`."""
+"""The parameters of `read_table` and `open_table` that say what a file looks like."""
 
 
 @contextmanager
-def open_table(source: Source, *, na_values: Sequence[str] = (), **reading: Any) -> Iterator[Content]:
+def open_table(source: Source, **reading: Any) -> Iterator[Content]:
     """Open a source of any kind.
 
     Parameters
     ----------
     source : str or path
         A path, or "-" for standard input.
-    na_values, **reading
-        Parameters of `read_table`: `READING`.
+    **reading
+        `READING`, of `TableInput`.
     """
     name, path = source_name(source), Path(source)
     with ExitStack() as stack:
@@ -233,7 +234,7 @@ def open_table(source: Source, *, na_values: Sequence[str] = (), **reading: Any)
         format = _recognise(name, path.suffix.lower(), head)
         if reading.get("sheet") is not None and format != "xlsx":
             raise TableError(f"{name} is not a workbook and has no sheets: omit --sheet.")
-        yield FORMATS[format].reader(TableInput(name, path, missing=frozenset(na_values), **reading))
+        yield FORMATS[format].reader(TableInput(name, path, **reading))
 
 
 def source_name(source: Source) -> str:

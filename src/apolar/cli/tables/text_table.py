@@ -172,7 +172,7 @@ def is_blank(cells: Sequence[str]) -> bool:
 
 
 def _rate_delimiter(
-    lines: Sequence[str], delimiter: str | None, missing: frozenset[str]
+    lines: Sequence[str], delimiter: str | None, missing: Sequence[str]
 ) -> tuple[float, float]:
     """Return the fraction of rows of the usual length times that of numbers in them, and the first alone.
 
@@ -204,7 +204,7 @@ def open_text(file: TableInput) -> Content:
     if re.fullmatch(r"sep=.", lines[0].strip()):
         raise TableError(f"{file.name}: line {first:,} is for spreadsheets only: use --skip-rows {first}.")
     parse = file.parser()
-    scores = {each: _rate_delimiter(lines, each, file.missing) for each in DELIMITERS}
+    scores = {each: _rate_delimiter(lines, each, file.na_values) for each in DELIMITERS}
     best = max(scores, key=scores.__getitem__)
     delimiter = best if any(scores[best]) else ","
     rows: list[TextRow] = []
