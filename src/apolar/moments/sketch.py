@@ -167,14 +167,18 @@ class MomentSketch:
         directions = None if self.frame is None else DeviceCopies(self.frame.T)
         common, empty = PowerSums(DeviceCopies(centre), "full", self.order, directions), self._with_sums()
 
-        def sketch_of(block: Any, weights: Any) -> tuple[MomentSketch]:
-            dense = block.toarray() if sparse.issparse(block) else block
-            powers = common
-            if has_own_centres:
-                powers = replace(common, centre=DeviceCopies(block_mean(dense, weights)))
-            return (empty._with_sums(powers.centre.values, list(map(to_host, powers(dense, weights)))),)
+        def dense(block: Any) -> Any:
+            return block.toarray() if sparse.issparse(block) else block
 
-        return rows.reduce(on_checked(sketch_of), kernel_threads(), common.chunk_rows)[0]
+        def sketch_of(block: Any, weights: Any) -> tuple[MomentSketch]:
+            mean = block_mean(block, weights)
+            sums = replace(common, centre=DeviceCopies(mean))(dense(block), weights)
+            return (empty._with_sums(mean, list(map(to_host, sums))),)
+
+        if has_own_centres:
+            return rows.reduce(on_checked(sketch_of), kernel_threads(), common.chunk_rows)[0]
+        sums_of = on_checked(lambda block, weights: common(dense(block), weights))
+        return self._with_sums(centre, rows.reduce(sums_of, kernel_threads(), common.chunk_rows))
 
     def _with_sums(self, centre: Array | None = None, sums: list[Any] | None = None) -> MomentSketch:
         """Return a sketch of the same kind with sums about a centre; by default of no rows."""

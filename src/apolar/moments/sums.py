@@ -94,10 +94,12 @@ class PowerSums:
             Options of `Chunk.check`.
         """
         if rows.is_one_array and self._is_compiled(rows.n_features):
-            sums = rows.reduce(
-                lambda chunk: self._by_extension(chunk.values, _weights_of(chunk), n_threads),
-                chunk_rows=rows.n_rows,
-            )
+
+            def of_array(chunk: Chunk) -> Any:
+                weights = check_weights(chunk.weights, chunk.values, chunk.first_row)
+                return self._by_extension(chunk.values, weights, n_threads)
+
+            sums = rows.reduce(of_array, chunk_rows=rows.n_rows)
             # Where they are not finite, a value is searched for that is not: that of a row of weight zero
             # does not matter.
             if are_finite(sums):
@@ -111,7 +113,7 @@ class PowerSums:
         def of_stored(chunk: Chunk) -> Any:
             if chunk.values.shape[1] != chunk.n_features or not reads_dtype_of(chunk.values):
                 return of_checked(chunk)
-            weights = _weights_of(chunk)
+            weights = check_weights(chunk.weights, chunk.values, chunk.first_row)
             if weights is not None and not bool(namespace(weights).any(weights > 0)):
                 return None
             sums = self._on_gpu(chunk.values, weights)
@@ -189,10 +191,6 @@ def centre_rows(block: Any, centre: DeviceCopies) -> tuple[Any, Any]:
         return block, centre.values
     dense = block.toarray() if sparse.issparse(block) else block
     return thread_scratch().compute("subtract", "centred", dense, centre.to_device_of(dense)), None
-
-
-def _weights_of(chunk: Chunk) -> Any:
-    return check_weights(chunk.weights, chunk.values, chunk.first_row)
 
 
 def are_finite(sums: Sequence[Any]) -> bool:

@@ -107,10 +107,21 @@ def weighted_mixture(signal: SignalMoments, start: MomentMixture) -> MomentMixtu
     n_noise = len(signal.mean) - n_signal
     variance = n_noise * signal.mean_variance + signal.spectrum[:n_signal].sum()
     unit = float(np.sqrt(variance / len(signal.mean)))
-    # The mean square of the noise directions takes the place of the square of one more coordinate.
+    # The mean square of the noise directions takes the place of the square of one more coordinate z: observed
+    # are the moments of the signal coordinates y up to order three, in which the covariance is diagonal, the
+    # mean of z^2, and that of z^2 y.
+    assert signal.third is not None  # there is a signal direction
+    n_all = n_signal + 1
+    second = np.append(signal.second + signal.mean_variance, signal.mean_variance)
+    third = spread_in_third(n_all) @ np.append(signal.noise_times, 0.0)
+    third[exponents(n_all, 3)[:, -1] == 0] += signal.third.coefficients
+    products = np.diag(second)[np.triu_indices(n_all)]
+    values = np.concatenate([np.ones(1), np.zeros(n_all), products / unit**2, third / unit**3])
+    powers = powers_up_to(n_all, 3)
+    kept = np.flatnonzero((powers[:, -1] % 2 == 0) & (powers.sum(axis=1) > 0))
+    observed = ObservedMoments(values[kept], n_all, 3, signal.n_rows, kept, n_noise)
     offsets = np.pad((start.means - signal.mean) @ signal.basis / unit, ((0, 0), (0, 1)))
-    spread = start.variances[:, None, None] / unit**2 * np.eye(n_signal + 1)
-    observed = _observed_moments(signal, unit)
+    spread = start.variances[:, None, None] / unit**2 * np.eye(n_all)
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             # What is left after these steps is below the sampling error.
@@ -122,24 +133,6 @@ def weighted_mixture(signal: SignalMoments, start: MomentMixture) -> MomentMixtu
     found = fit.mixture
     means, variances = found.means[:, :n_signal] * unit, found.covariances[:, 0, 0] * unit**2
     return _valid_mixture(signal, found.weights, means, variances, start.status, list(start.projected))
-
-
-def _observed_moments(signal: SignalMoments, unit: float) -> ObservedMoments:
-    """Return the moments of the signal coordinates y and of the noise z, divided by `unit`.
-
-    All of y up to order three, the mean of z^2 and of z^2 y. In the signal basis the covariance is diagonal.
-    """
-    n_signal = len(signal.second)
-    assert signal.third is not None  # there is a signal direction
-    second = np.append(signal.second + signal.mean_variance, signal.mean_variance)
-    third = spread_in_third(n_signal + 1) @ np.append(signal.noise_times, 0.0)
-    third[exponents(n_signal + 1, 3)[:, -1] == 0] += signal.third.coefficients
-    upper = np.triu_indices(n_signal + 1)
-    parts = np.ones(1), np.zeros(n_signal + 1), np.diag(second)[upper] / unit**2, third / unit**3
-    powers = powers_up_to(n_signal + 1, 3)
-    kept = np.flatnonzero((powers[:, -1] % 2 == 0) & (powers.sum(axis=1) > 0))
-    values, n_noise = np.concatenate(parts)[kept], len(signal.mean) - n_signal
-    return ObservedMoments(values, n_signal + 1, 3, signal.n_rows, kept, n_noise)
 
 
 # --- projection to valid mixtures ------------------------------------------------------------

@@ -145,18 +145,15 @@ def spherical_mixture(
         is_small = n_monomials(source.n_features + 1, 3) <= MAX_MOMENTS
         if is_small or form == "paper" or not source.rereadable:
             central = central_moments(source)
-    if central is None:
-        return mixture_of_signal(
-            signal_moments(source, n_components - 1, rng, n_threads=kernel_threads()), refine=refine
-        )
-    if form == "equivariant":
-        return judge_fit(
-            central, mixture_of_signal(signal_moments(central, n_components - 1, rng), refine=refine)
-        )
-    moments = spherical_moments(central)
-    check_spread(n_components, moments.n_rows, central.mean, moments.total_variance, moments.mean_variance)
-    n_iter = PAPER_ITERATIONS if refine else 0
-    return judge_fit(central, paper_mixture(moments, n_components, rng, n_iter=n_iter))
+    if form == "paper" and central is not None:
+        moments, mean = spherical_moments(central), central.mean
+        check_spread(n_components, moments.n_rows, mean, moments.total_variance, moments.mean_variance)
+        mixture = paper_mixture(moments, n_components, rng, n_iter=PAPER_ITERATIONS if refine else 0)
+    else:
+        known = source if central is None else central
+        signal = signal_moments(known, n_components - 1, rng, n_threads=kernel_threads())
+        mixture = mixture_of_signal(signal, refine=refine)
+    return mixture if central is None else judge_fit(central, mixture)
 
 
 def mixture_of_signal(signal: SignalMoments, *, refine: bool = True) -> MomentMixture:
