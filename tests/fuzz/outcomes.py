@@ -41,12 +41,14 @@ def _too_slow(*_):
 
 
 def run_case(target, seed):
-    """Run one case; return what it tried."""
+    """Run one case, in which warnings are errors; return what it tried."""
     run = TARGETS[target]
     if isinstance(run, str):
         module, _, name = run.partition(".")
         run = getattr(import_module(f"fuzz.{module}"), name)
-    return run(np.random.default_rng(seed))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return run(np.random.default_rng(seed))
 
 
 def outcome(target, seed):
@@ -56,9 +58,7 @@ def outcome(target, seed):
     signal.setitimer(signal.ITIMER_PROF, LONGEST)
     problem = None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            run_case(target, seed)
+        run_case(target, seed)
     except TooSlow:
         problem = f"more than {LONGEST} s"
     except Exception:

@@ -35,7 +35,7 @@ GROUPS = {
         "src/apolar/mixture/[fps][!y]*.py",
         "tests/mixture tests/em/test_laws.py tests/test_laws.py tests/em/test_noise.py tests/em/test_runs.py "
         "tests/search/test_starts.py tests/estimator/test_evidence.py tests/estimator/test_noise.py "
-        "tests/estimator/test_loo.py tests/estimator/test_files.py",
+        "tests/estimator/test_loo.py tests/estimator/test_files.py tests/reports/test_analysis.py",
     ),
     "rows left out": (
         "src/apolar/em/left_out.py",

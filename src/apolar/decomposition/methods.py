@@ -899,8 +899,8 @@ def balanced_problem(
     exponents = -np.rint(np.linalg.solve(damped, powers.T @ (logs - logs.mean()))).astype(np.intp)
     if np.ptp(exponents) < TUNING.unit_bits:
         return None
-    # That size is about one.
-    exponents -= round(logs.mean() / tensor.order)
+    # The largest is about one, as squares may overflow otherwise.
+    exponents -= round(np.max(logs + powers @ exponents) / tensor.order)
     powers = tensor.exponents @ exponents
     coefficients = scaled_by_power(tensor.coefficients[:, None], powers[:, None])[:, 0]
     if not np.all(np.isfinite(coefficients)):

@@ -354,7 +354,7 @@ class Family(Covariances):
         weights : ndarray, shape (n_components,)
         """
         if self.shares_covariance:
-            return weights @ variances / weights.sum() * metric
+            return weights @ variances * metric
         return self.each(variances) * metric
 
     def rescaled(self, covariances: Array, units: Array) -> tuple[str, Array]:

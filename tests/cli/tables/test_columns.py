@@ -153,6 +153,9 @@ def test_codes_for_missing_values_are_noted(read):
     ).notes
     assert note.startswith("Column 'b' has the value -999 more than once, far from its other values: use ")
     assert read(f"a,b,c\n{rows}", na_values=["-999"], keep_missing=True).n_missing.tolist() == [0, 6, 0]
+    # Distances between numbers that are no codes may overflow.
+    rows = "".join(f"{i % 7},{[-1.7e308, 1.6e308, 1.7e308][i % 3]}\n" for i in range(60))
+    assert not read(f"a,b\n{rows}").notes
 
 
 def test_text_of_few_values_is_kept_for_tables(read):

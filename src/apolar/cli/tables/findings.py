@@ -232,10 +232,13 @@ def notes_on_codes(X: Array, names: Sequence[str]) -> tuple[str, ...]:
         if len(values) < 3:
             continue
         for end, next_to_it, other_end in ((0, 1, -1), (-1, -2, 0)):
+            code = f"{values[end]:.10g}"
+            if times[end] == 1 or not _NINES.fullmatch(code):
+                continue
             gap, spread = abs(values[end] - values[next_to_it]), abs(values[next_to_it] - values[other_end])
-            if times[end] > 1 and gap > spread and _NINES.fullmatch(f"{values[end]:.10g}"):
+            if gap > spread:
                 notes.append(
-                    f"Column {quote(name)} has the value {values[end]:.10g} more than once, far from its "
-                    f"other values: use --na-values {values[end]:.10g} if it stands for a missing value."
+                    f"Column {quote(name)} has the value {code} more than once, far from its other values: "
+                    f"use --na-values {code} if it stands for a missing value."
                 )
     return tuple(notes)
