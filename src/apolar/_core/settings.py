@@ -23,8 +23,9 @@ class Settings:
     # Rows of a merge tree that many candidates share, and of the start "mbhc": time grows with their square.
     tree_rows: int = 1000
     max_tree_rows: int = 5000
-    # Rows on which mergers are compared.
+    # Rows on which mergers are compared, and those of the noise that are tried as means of a component.
     merge_rows: int = 1000
+    tried_rows: int = 128
 
     # The budget of a search: this number of runs of EM from one start on all rows, each of about this number
     # of passes; or multiplications that take some tenths of a second.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from apolar._core.arrays import Array
-from apolar._core.constants import MIN_WEIGHT
+from apolar._core.constants import MAX_LOG_RATIO, MIN_WEIGHT
 from apolar._core.settings import SETTINGS
 from apolar.em.problem import Problem
 from apolar.em.result import Fit
@@ -22,20 +22,20 @@ from apolar.search.merging import OwnedRows, untied_stats
 
 @dataclass(frozen=True, eq=False)
 class Extension:
-    """A mixture with one component split in two.
+    """A mixture with one component split in two, or with one taken out of the noise.
 
     Attributes
     ----------
     gain : float
         What it adds to the log-likelihood, with the other components as they are.
-    replaced : int
-        The component that is split.
-    parts : ndarray, shape (2, n_stats)
-        The sufficient statistics of its halves.
+    replaced : int or None
+        The component that is split; None for the noise.
+    parts : ndarray, shape (n_parts, n_stats)
+        The sufficient statistics of the new components.
     """
 
     gain: float
-    replaced: int
+    replaced: int | None
     parts: Array
 
 
@@ -54,7 +54,8 @@ def extensions(data: Problem, parameters: WhitenedParameters, prior: Prior) -> l
     """Return mixtures with one component more, by decreasing gain.
 
     Each component is split by EM on the rows that it owns with the densities of the others as they are
-    [ueda2000]: all splits together take about the time of a few passes over the rows.
+    [ueda2000]: all splits together take about the time of a few passes over the rows. So is the noise, which
+    may hold a cluster.
 
     Parameters
     ----------
@@ -66,17 +67,32 @@ def extensions(data: Problem, parameters: WhitenedParameters, prior: Prior) -> l
     """
     stats = untied_stats(data, parameters)
     terms = data.family.prior_terms(prior.adapted_to(data.family, stats), len(stats.counts), data.n_features)
-    owned, found = OwnedRows(data, data.shares(parameters)[0]), list[Extension]()
+    shares, density = data.shares(parameters)
+    owned, found = OwnedRows(data, shares), list[Extension]()
     for k in range(parameters.n_components):
         rows = owned.of(*owned.shares_of(k))
         if rows is not None:
-            found += _splits(rows, parameters, k, terms, data.weight)
+            found += _splits(rows, parameters, k, _prior_of_part(rows, parameters, k, terms, data.weight))
+    if data.noise is not None:
+        found.append(_out_of_noise(data, parameters, terms, density))
     return sorted(found, key=lambda each: -each.gain)
 
 
-def _splits(
+def _prior_of_part(
     rows: Problem, parameters: WhitenedParameters, k: int, terms: PriorTerms, n_rows: float
-) -> list[Extension]:
+) -> Prior:
+    """Return the prior of a part of a mixture, by EM on its rows alone."""
+    family = rows.family
+    if not family.shares_covariance:
+        return _PriorOfParts(known=_terms_of(family, terms, k))
+    # The rows of the other components have the covariance too.
+    covariance = family.per_component(parameters.covariances)[0]
+    others = float(family.divisor(np.ones(()), rows.n_features)) * (n_rows - rows.weight)
+    scatter, divisor = terms.scatter + others * covariance, terms.divisor + others
+    return _PriorOfParts(known=terms._replace(scatter=scatter, divisor=divisor))
+
+
+def _splits(rows: Problem, parameters: WhitenedParameters, k: int, prior: Prior) -> list[Extension]:
     """Return the splits of a component, by EM on the rows that it owns."""
     family = rows.family
     covariance = family.per_component(parameters.covariances)[0 if family.shares_covariance else k]
@@ -86,24 +102,58 @@ def _splits(
     starts = _halves(rows, whole)
     if not starts:
         return []
-    if family.shares_covariance:
-        # The rows of the other components have it too.
-        others = float(family.divisor(np.ones(()), rows.n_features)) * (n_rows - rows.weight)
-        terms = terms._replace(scatter=terms.scatter + others * covariance, divisor=terms.divisor + others)
-    else:
-        terms = _terms_of(family, terms, k)
-    prior = _PriorOfParts(known=terms)
     stop = Stop(SETTINGS.short_steps, SETTINGS.relative_tolerance if has_compiled_run(rows) else None)
     ends = run(rows, [Fit(each, "split") for each in starts], prior, stop)
     before = float(rows.e_step(family.with_dof(whole)[None])[1][0])
     return [Extension(end.score - before, k, untied_stats(rows, end.parameters).array) for end in ends]
 
 
+def _out_of_noise(
+    data: Problem, parameters: WhitenedParameters, terms: PriorTerms, density: Array
+) -> Extension:
+    """Return a small component in place of some noise, by EM next to the mixture as it is.
+
+    It starts at one of the least likely rows, with the covariance of another component, where that gains
+    most.
+    """
+    family, n, weights = data.family, len(density), data.row_weights()
+    of_rows = np.ones(n) if weights is None else weights
+    centres = data.whitened_rows()[:, np.argsort(density)[: SETTINGS.tried_rows]].T
+    shape = len(centres), data.n_features
+    covariances = family.per_component(parameters.covariances)
+    order = np.argsort(family.log_det(covariances, data.n_features), kind="stable")
+    gain, best = -np.inf, parameters
+    for covariance in covariances[np.unique(order[[0, len(order) // 2]])]:
+        several = WhitenedParameters(np.ones(shape[0]), centres, family.repeated(covariance, shape[0]))
+        ratios = data.row_logits(family.natural(several), slice(None)) - density
+        np.expm1(np.minimum(ratios, MAX_LOG_RATIO, out=ratios), out=ratios)
+        shares = np.full((shape[0], 1), 1 / SETTINGS.tried_rows)
+        for _ in range(SETTINGS.first_steps):
+            shares *= 1 + (1 - shares) * (ratios / (1 + shares * ratios) @ of_rows / data.weight)[:, None]
+        gains = np.log1p(shares * ratios) @ of_rows
+        k = int(gains.argmax())
+        if gains[k] > gain:
+            gain, repeated = float(gains[k]), family.repeated(covariance, 1)
+            best = WhitenedParameters(shares[k], centres[k : k + 1], repeated)
+    prior = _PriorOfParts(known=_terms_of(family, terms, 0))
+    for _ in range(SETTINGS.short_steps):
+        share, held = float(np.clip(best.weights[0], 1 / n, 0.5)), best.covariances
+        logits = data.row_logits(family.natural(best), slice(None))[0]
+        total = np.logaddexp(logits, np.log1p(-share) + density)
+        gain = float((total - density) @ of_rows)
+        stats = data.soft_stats(np.exp(logits - total)[None])
+        best = family.m_step(stats, prior)
+        covariances = held if family.shares_covariance else best.covariances
+        best = WhitenedParameters(stats.counts / data.weight, best.means, covariances)
+    return Extension(gain, None, untied_stats(data, best).array)
+
+
 def extend_mixture(
     stats: SufficientStats, chosen: list[Extension], removed: Sequence[int] = ()
 ) -> SufficientStats:
-    """Return the statistics of a mixture with some components split, and others removed."""
-    kept = np.delete(stats.array, [*(each.replaced for each in chosen), *removed], axis=0)
+    """Return the statistics of a mixture with some components split or added, and others removed."""
+    split = [each.replaced for each in chosen if each.replaced is not None]
+    kept = np.delete(stats.array, [*split, *removed], axis=0)
     return SufficientStats(np.concatenate([kept, *(each.parts for each in chosen)]), stats.n_features)
 
 
@@ -123,7 +173,7 @@ def exchanges(
     costs, pairs : ndarray and list of pairs
         Of mergers, the cheapest first.
     """
-    touched, chosen, merged = set[int](), list[Extension](), list[tuple[int, int]]()
+    touched, chosen, merged = set[int | None](), list[Extension](), list[tuple[int, int]]()
     for each in found:
         if each.replaced in touched:
             continue
