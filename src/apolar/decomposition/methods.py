@@ -827,7 +827,9 @@ def _raise_rank(
         share = replace(problem, n_starts=n_starts, field="real" if is_real else problem.field)
         exact = best_terms(share, number, rng)
         if is_settled(problem, exact):
-            is_next = tensor.dim == 2 and number == _next_rank(problem, lower)
+            # A binary form with a Hankel matrix of full rank has that rank, though a search may miss it.
+            is_known = tensor.dim == 2 and 2 * lower < tensor.order + 2
+            is_next = is_known and number == _next_rank(problem, lower)
             words = f"raised until exact, from the Hankel matrix's {rank}"
             if first is not None and is_near:
                 words = f"exact, where {rank} terms leave {first.residual:.1g}, and below the generic rank"
@@ -924,4 +926,6 @@ def balanced_method(problem: DecompositionProblem, rng: np.random.Generator) -> 
         terms = structured_terms(problem, pencil_or_none(problem, rank, rng), rng)
         if terms is not None:
             return terms, source
-    return summand_terms(problem, rng) if problem.rank is None else None
+    found = summand_terms(problem, rng) if problem.rank is None else None
+    # One summand, in fewer variables, has no fewer unknowns.
+    return found if found is not None and found[0].method == "summands" else None
