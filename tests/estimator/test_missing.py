@@ -73,7 +73,7 @@ def test_moments_step_aside_where_few_rows_are_whole():
     sparse_rows = rows_of_clusters(200, fraction=0.6)[1]
     assert any("rows have no missing value" in note for note in fitted(sparse_rows).start_notes_)
     with pytest.warns(apolar.ApolarWarning, match="rows have no missing value"):
-        fitted(sparse_rows, init_params="moments")
+        fitted(sparse_rows, init_params="moments", max_iter=2000)
 
 
 HOLED = pd.DataFrame(Z, columns=NAMES)

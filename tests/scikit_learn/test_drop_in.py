@@ -149,7 +149,8 @@ def test_the_sum_of_weights_does_not_matter(largest):
     counts, weights = relative / relative.mean(), relative * largest
     model = GaussianMixture(3, tol=1e-9, random_state=0)
     scaled, counted = (clone(model).fit(X, sample_weight=w) for w in (weights, counts))
-    np.testing.assert_allclose(scaled.means_, counted.means_, atol=1e-6)
+    # With less than the tolerance to gain, means are within some square roots of it.
+    np.testing.assert_allclose(scaled.means_, counted.means_, atol=1e-4)
     if weights.sum() < 1:
         assert scaled.n_samples_seen_ == pytest.approx(len(X))
         assert scaled.bic(X, sample_weight=weights) == pytest.approx(counted.bic(X, counts))

@@ -111,7 +111,7 @@ def _splits(rows: Problem, parameters: WhitenedParameters, k: int, prior: Prior)
 def _out_of_noise(
     data: Problem, parameters: WhitenedParameters, terms: PriorTerms, density: Array
 ) -> Extension:
-    """Return a small component in place of some noise, by EM next to the mixture as it is.
+    """Return a small component instead of some noise, by EM next to the mixture as it is.
 
     It starts at one of the least likely rows, with the covariance of another component, where that gains
     most.
