@@ -155,11 +155,13 @@ def compare_in_units(waring: Waring, problem: DecompositionProblem, exponents: I
     if waring.status is not Status.EXACT:
         return waring
     vectors, signs = absorb_weights(waring.weights, waring.points, waring.order)
-    # Terms may be too large for these units: they are no terms of the tensor there.
     with np.errstate(over="ignore", invalid="ignore"):
         vectors = scaled_by_power(vectors.T, exponents[:, None]).T
         terms = rate(problem.tensor, Terms(vectors, signs, gradient_size=0.0, converged=True))
-        return replace(waring, status=to_waring(terms, waring.order, problem.tensor.norm()).status)
+    if not np.isfinite(terms.residual):
+        # In these units the terms are too large for floating point.
+        return replace(waring, status=Status.APPROXIMATE)
+    return replace(waring, status=to_waring(terms, waring.order, problem.tensor.norm()).status)
 
 
 def compare_digits(waring: Waring) -> Waring:
