@@ -316,7 +316,7 @@ def find_far_rows(rows: Rows, moments: RowMoments) -> IndexArray:
         is_far = np.zeros(len(values), dtype=bool)
         for column in np.flatnonzero(is_suspect | ~np.isfinite(moments.variances)):
             is_far |= _is_far(values[:, column].astype(np.float64), weights, most / moments.weight)
-    # Of few rows, each is far from the others in some column, if there are many columns.
+    # Each of a few rows is far from the others in some column, if there are many columns.
     return np.flatnonzero(is_far & (2 * np.count_nonzero(is_far) <= len(values)))
 
 
