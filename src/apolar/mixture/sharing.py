@@ -89,7 +89,7 @@ def rotated_variances(family: Family, scatter: Array, divisor: Array, near: Arra
     """Return matrices that share the shape (EEV, VEV) or the axes (EVE, VVE), but not both."""
     inside = family.in_units(scatter)
     # One mixture that is not finite would end the whole batch: eigenvalues are computed of all or of none.
-    is_finite = np.isfinite(inside).all(axis=(-3, -2, -1))[..., None, None, None]
+    is_finite = np.isfinite(inside).all(axis=(-3, -2, -1), keepdims=True)
     inside = np.where(is_finite, inside, np.eye(inside.shape[-1]))
     if "orientation" not in family.shared:
         values, axes = np.linalg.eigh(inside)
