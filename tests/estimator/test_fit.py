@@ -245,3 +245,12 @@ def test_what_a_search_took():
     assert cost.n_rows <= 3000
     assert cost.seconds > 0
     assert not hasattr(GaussianMixture(3, means_init=model.means_).fit(X), "search_")
+
+
+def test_log_densities_of_far_rows_stay_in_single_precision():
+    rows = np.random.default_rng(0).standard_normal((50, 2)).astype(np.float32)
+    model = GaussianMixture(1).fit(rows)
+    densities = model.score_samples(np.array([[0, 0], [1e30, 0]], np.float32))
+    assert densities.dtype == np.float32
+    assert np.all(np.isfinite(densities))
+    assert densities[0] > densities[1]

@@ -19,6 +19,8 @@ STARTS = ("auto", "auto", "auto", "moments", "overseed", "kmeans", "mbhc", "emem
           "random_from_data", "random")  # fmt: skip
 STRONG = apolar.Prior(shrinkage=1e-8, dof=1e6, scale=1e-6)
 PRIORS = ("default", "default", None, apolar.Prior(), STRONG)
+# The products of a pass over rows that lack different values, about: some seconds for a fit.
+WORK = 10**8
 
 
 def parameters(rng):
@@ -90,7 +92,8 @@ def run_on(rng, kind, X, law=apolar.GaussianMixture, **settings):
     chosen = parameters(rng) | settings
     if chosen["covariance_type"] in MATRICES and X.shape[1] > 5 and np.isnan(X.astype(float)).any():
         # Matrices are inverted for each component and pattern of missing values: that would take minutes.
-        chosen["n_components"] = min(chosen["n_components"], 10)
+        most = int(np.clip(WORK // (len(X) * X.shape[1] ** 3), 1, 10))
+        chosen["n_components"] = min(chosen["n_components"], most)
     tried = f"{kind} {X.shape} {X.dtype}, weights {weighted}, {chosen}"
     model = law(**chosen)
     try:

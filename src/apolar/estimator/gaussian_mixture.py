@@ -397,7 +397,9 @@ class GaussianMixture(CallbackSupportMixin, DensityMixin, BaseEstimator):
         if not is_single or what == "labels":
             return answers
         if hasattr(answers, "astype"):
-            return answers.astype(np.float32)
+            # Log-densities of far rows may be beyond single precision.
+            largest = np.finfo(np.float32).max
+            return answers.clip(-largest, largest).astype(np.float32)
         xp = namespace(answers)
         return xp.astype(answers, xp.float32)
 

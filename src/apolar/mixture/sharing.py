@@ -88,6 +88,9 @@ def multiples_of_one(family: Family, scatter: Array, divisor: Array, near: Array
 def rotated_variances(family: Family, scatter: Array, divisor: Array, near: Array | None) -> Array:
     """Return matrices that share the shape (EEV, VEV) or the axes (EVE, VVE), but not both."""
     inside = family.in_units(scatter)
+    # One mixture that is not finite would end the whole batch: eigenvalues are computed of all or of none.
+    is_finite = np.isfinite(inside).all(axis=(-3, -2, -1), keepdims=True)
+    inside = np.where(is_finite, inside, np.eye(inside.shape[-1]))
     if "orientation" not in family.shared:
         values, axes = np.linalg.eigh(inside)
         variances = _variances_along(family, values, divisor)
@@ -102,7 +105,7 @@ def rotated_variances(family: Family, scatter: Array, divisor: Array, near: Arra
                 start, _ = _common_axes(family, family.in_units(near[i]), np.ones_like(divisor[i]))
                 axes[i][0], variances[i] = _rotate(family, inside[i], divisor[i], start, NEAR_SWEEPS)
     factors = family.from_units(axes * np.sqrt(variances)[..., None, :])
-    return factors @ np.swapaxes(factors, -1, -2)
+    return np.where(is_finite, factors @ np.swapaxes(factors, -1, -2), np.nan)
 
 
 def _variances_along(family: Family, values: Array, divisor: Array) -> Array:

@@ -273,6 +273,6 @@ def long_tails(analysis: Analysis, X: Array) -> list[str]:
         low, middle, high = np.quantile(values, (0.1, 0.5, 0.9))
         has_tail = high + low - 2 * middle > LIMITS.long_tail * (high - low)
         logs = np.log([means[:, j], deviations[:, j]])
-        if has_tail and np.ptp(logs[1]) > 0 and np.corrcoef(logs)[0, 1] > LIMITS.widening:
+        if has_tail and np.ptp(logs, axis=1).min() > 0 and np.corrcoef(logs)[0, 1] > LIMITS.widening:
             found.append(name)
     return found

@@ -9,7 +9,7 @@ import pytest
 
 from apolar import SymmetricTensor, Waring, decompose, refine
 from apolar.decomposition.exact.arithmetic import in_floats, to_balls
-from apolar.decomposition.proofs.flattenings import hankel_flattening, koszul_flattening
+from apolar.decomposition.proofs.flattenings import hankel_flattening, koszul_flattening, koszul_image
 from apolar.decomposition.proofs.newton import Linearisation, near_all_sums
 from apolar.decomposition.ranks import PRIME
 from apolar.tensor.monomials import sum_of_powers
@@ -299,3 +299,18 @@ def test_exact_numbers_prove_terms_that_are_too_close_for_bounds_in_floats():
     assert certificate.exact_nearby is True
     assert certificate.nearby_by == "Kantorovich's bounds of Newton's method, from terms of more digits"
     assert largest_move(refine(close.to_tensor(), close), close) <= certificate.radius < 1e-4
+
+
+def test_what_is_exact_near_by_needs_no_margin():
+    tensor = integer_terms(3, 4, 3, 0).to_tensor()
+    certificate = decompose(tensor, random_state=0).certificate
+    assert certificate.exact_nearby
+    assert certificate.margin is not None
+    assert "All sums of" not in certificate.message
+    assert "All sums of" in replace(certificate, exact_nearby=False).message
+
+
+def test_the_koszul_flattening_bounds_the_rank():
+    tensor = random_terms(5, 3, 3, 0).to_tensor()
+    # The flattening of one power has rank 6, that of the tensor 18.
+    assert koszul_image(tensor, 2)[1] == 3

@@ -47,3 +47,13 @@ def test_other_terms_in_one_variable_are_outside_of_the_isolation(order, defect)
     assert isolation < abs(np.exp(2j * np.pi / order) - 1)
     if order == 2:
         assert isolation > 1.5
+
+
+def test_the_isolation_does_not_depend_on_the_size_of_terms():
+    points = np.array([[1.0, 0.2], [0.3, 1.0]])
+    isolations = [
+        Linearisation(to_balls(weight * np.ones(2)), to_balls(size * points), 3).isolation()
+        for weight, size in ((1.0, 1.0), (5.0, 1.0), (1.0, 0.1))
+    ]
+    assert isolations[0] is not None
+    assert isolations == [isolations[0]] * 3
