@@ -102,24 +102,19 @@ def check_integer(value: Any, name: str, *, least: int) -> int:
     return int(value)
 
 
-def _real_number(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, not {value!r}.")
-    return float(value)
-
-
 def positive_number(value: Any, name: str) -> float:
     """Return `value` as a finite float above zero."""
-    number = _real_number(value, name)
-    if not 0 < number < math.inf:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, not {value!r}.")
+    if not 0 < value < math.inf:
         raise ValueError(f"{name} must be finite and above zero, not {value}.")
-    return number
+    return float(value)
 
 
 def check_fraction(value: Any, name: str) -> float:
     """Return `value` as a float above 0 and below 1."""
-    number = _real_number(value, name)
-    if not 0 < number < 1:
+    number = positive_number(value, name)
+    if number >= 1:
         raise ValueError(f"{name} must be between 0 and 1, such as 0.95 for 95%, not {value}.")
     return number
 
