@@ -633,6 +633,11 @@ def auto_method(problem: DecompositionProblem, rng: np.random.Generator) -> tupl
         rank, source = problem.exact_rank, f"{source}, in exact numbers"
     is_large = len(tensor.coefficients) > TUNING.many_coefficients
     exact = exact_or_none(problem, "pencil", pencil_or_none(problem, rank, rng))
+    if exact is None and problem.exact_rank is None and rank > 1:
+        # Terms that are larger than their sum leave singular values above its rounding.
+        last = 1 + int(np.argmax(values[: rank - 1] / values[1:rank]))
+        if values[last] <= TUNING.exact_residual * values[last - 1]:
+            exact = exact_or_none(problem, "pencil", pencil_or_none(problem, last, rng))
     if exact is not None:
         return exact, source
     allow_complex = problem.field != "real"
