@@ -7,12 +7,13 @@ import sys
 from importlib import import_module
 
 BENCHMARKS = [
-    *("exact", "noise", "subspace", "rank_search", "implicit", "em", "table"),
+    *("exact", "noise", "subspace", "rank_search", "implicit", "em", "kernels", "table"),
     *("tensor_peers", "disk", "small_clusters", "generalise", "selection", "left_out", "noise_component"),
     *("overcomplete", "missing", "moment_families", "tails", "hard_tensors", "many"),
 ]
 # Run only when named, as they need hardware or data that not every machine has: a function of a benchmark.
-NAMED = {"gpu": ("gpu", "main"), "implicit_gpu": ("implicit", "gpu"), "suite": ("suite", "main")}
+NAMED = {"gpu": ("gpu", "main"), "implicit_gpu": ("implicit", "gpu"), "threads": ("kernels", "threads")}
+NAMED["suite"] = ("suite", "main")
 
 known = {name: (name, "main") for name in BENCHMARKS} | NAMED
 names, arguments = sys.argv[1:] or BENCHMARKS, list[str]()

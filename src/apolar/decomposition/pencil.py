@@ -219,7 +219,9 @@ def joint_eigenvalues(matrices: Array, rng: np.random.Generator, *, max_sweeps: 
     vectors = np.linalg.eig(np.linalg.solve(first, second))[1]
     basis = first @ vectors
     inverse = np.linalg.inv(basis)
-    if not np.linalg.norm(inverse) * np.linalg.norm(basis) < 1 / np.finfo(float).eps:
+    with np.errstate(over="ignore"):
+        condition = np.linalg.norm(inverse) * np.linalg.norm(basis)
+    if not condition < 1 / np.finfo(float).eps:
         raise np.linalg.LinAlgError("The pencil is singular.")
     images, check = matrices @ vectors, inverse @ third @ vectors
     # To first order the diagonals are the eigenvalues, and a third combination shows the second order.
