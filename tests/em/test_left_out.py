@@ -203,3 +203,22 @@ def test_a_row_with_missing_values_is_one_of_its_columns(name):
     incomplete[:] = np.nan
     # A row of which nothing is known is likely anyway, up to what it tells of weights.
     np.testing.assert_allclose(values(incomplete, seen[2]), 0, atol=1.5 * 2 / 50)
+
+
+@pytest.mark.parametrize("name", ["spherical", "diag", "full"])
+def test_without_a_row_the_common_covariance_changes_too(name):
+    rng, labels = np.random.default_rng(0), np.repeat([0, 1], [40, 30])
+    columns = 3 if name == "spherical" else 1
+    data = Problem(open_rows(rng.standard_normal((70, columns)) + 14 * labels[:, None]), FAMILIES[name])
+    prior = AdaptivePrior(shrinkage=0.0, strengths=Strengths(6.0))
+
+    def mixture_of(rows):
+        stats = data.soft_stats((labels == [[0], [1]]) * rows)
+        return data.m_step(stats, prior.adapted_to(data.family, stats))
+
+    whole = mixture_of(np.ones(70))
+    (without,), _ = left_out(data, whole[None], prior.added_rows(data.family, whole))
+    refitted = [data.row_responsibilities(mixture_of(np.arange(70) != i))[1][i] for i in range(70)]
+    # The clusters have about the same covariance, as the closed form assumes. If the common one did not
+    # change, the differences would be three times as large or more.
+    assert np.mean(np.abs(without - refitted)) < 5e-4

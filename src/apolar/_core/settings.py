@@ -23,7 +23,7 @@ class Settings:
     # Rows of a merge tree that many candidates share, and of the start "mbhc": time grows with their square.
     tree_rows: int = 1000
     max_tree_rows: int = 5000
-    # Rows on which mergers are compared, and those of the noise that are tried as means of a component.
+    # Rows on which mergers are compared, and those that are tried as means of an added component.
     merge_rows: int = 1000
     tried_rows: int = 128
 

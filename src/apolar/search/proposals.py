@@ -22,14 +22,14 @@ from apolar.search.merging import OwnedRows, untied_stats
 
 @dataclass(frozen=True, eq=False)
 class Extension:
-    """A mixture with one component split in two, or with one taken out of the noise.
+    """A mixture with one component split in two, or with one in addition.
 
     Attributes
     ----------
     gain : float
         What it adds to the log-likelihood, with the other components as they are.
     replaced : int or None
-        The component that is split; None for the noise.
+        The component that is split; None if one is added.
     parts : ndarray, shape (n_parts, n_stats)
         The sufficient statistics of the new components.
     """
@@ -54,8 +54,8 @@ def extensions(data: Problem, parameters: WhitenedParameters, prior: Prior) -> l
     """Return mixtures with one component more, by decreasing gain.
 
     Each component is split by EM on the rows that it owns with the densities of the others as they are
-    [ueda2000]: all splits together take about the time of a few passes over the rows. So is the noise, which
-    may hold a cluster.
+    [ueda2000]: all splits together take about the time of a few passes over the rows. One component is added
+    where rows are least likely: a cluster that another one, or the noise, covers.
 
     Parameters
     ----------
@@ -73,8 +73,7 @@ def extensions(data: Problem, parameters: WhitenedParameters, prior: Prior) -> l
         rows = owned.of(*owned.shares_of(k))
         if rows is not None:
             found += _splits(rows, parameters, k, _prior_of_part(rows, parameters, k, terms, data.weight))
-    if data.noise is not None:
-        found.append(_out_of_noise(data, parameters, terms, density))
+    found.append(_added(data, parameters, terms, density))
     return sorted(found, key=lambda each: -each.gain)
 
 
@@ -108,33 +107,37 @@ def _splits(rows: Problem, parameters: WhitenedParameters, k: int, prior: Prior)
     return [Extension(end.score - before, k, untied_stats(rows, end.parameters).array) for end in ends]
 
 
-def _out_of_noise(
-    data: Problem, parameters: WhitenedParameters, terms: PriorTerms, density: Array
-) -> Extension:
-    """Return a small component instead of some noise, by EM next to the mixture as it is.
+def _added(data: Problem, parameters: WhitenedParameters, terms: PriorTerms, density: Array) -> Extension:
+    """Return a small component in addition, by EM next to the mixture as it is.
 
     It starts at one of the least likely rows, with the covariance of another component, where that gains
     most.
     """
     family, n, weights = data.family, len(density), data.row_weights()
     of_rows = np.ones(n) if weights is None else weights
-    centres = data.whitened_rows()[:, np.argsort(density)[: SETTINGS.tried_rows]].T
-    shape = len(centres), data.n_features
+    every = slice(None, None, max(1, n // (2 * SETTINGS.merge_rows)))
+    counted = of_rows[every] / of_rows[every].sum()
+    centres = data.whitened_rows()[:, np.argsort(density, kind="stable")[: SETTINGS.tried_rows]].T
     covariances = family.per_component(parameters.covariances)
-    order = np.argsort(family.log_det(covariances, data.n_features), kind="stable")
-    gain, best = -np.inf, parameters
-    for covariance in covariances[np.unique(order[[0, len(order) // 2]])]:
-        several = WhitenedParameters(np.ones(shape[0]), centres, family.repeated(covariance, shape[0]))
-        ratios = data.row_logits(family.natural(several), slice(None)) - density
-        np.expm1(np.minimum(ratios, MAX_LOG_RATIO, out=ratios), out=ratios)
-        shares = np.full((shape[0], 1), 1 / SETTINGS.tried_rows)
+    # Determinants that are shared are the same up to rounding, which must not choose.
+    has_one_volume = "volume" in family.shared
+    log_dets = np.zeros(len(covariances)) if has_one_volume else family.log_det(covariances, data.n_features)
+    order = np.argsort(log_dets, kind="stable")
+    highest, best = -np.inf, parameters
+    for k in dict.fromkeys([int(order[0]), int(order[len(order) // 2])]):
+        repeated = family.repeated(covariances[k], len(centres))
+        natural = family.natural(WhitenedParameters(np.ones(len(centres)), centres, repeated))
+        ratios = np.minimum(data.row_logits(natural, every) - density[every], MAX_LOG_RATIO)
+        np.expm1(ratios, out=ratios)
+        shares = np.full((len(centres), 1), 1 / SETTINGS.tried_rows)
         for _ in range(SETTINGS.first_steps):
-            shares *= 1 + (1 - shares) * (ratios / (1 + shares * ratios) @ of_rows / data.weight)[:, None]
-        gains = np.log1p(shares * ratios) @ of_rows
-        k = int(gains.argmax())
-        if gains[k] > gain:
-            gain, repeated = float(gains[k]), family.repeated(covariance, 1)
-            best = WhitenedParameters(shares[k], centres[k : k + 1], repeated)
+            shares *= 1 + (1 - shares) * (ratios / (1 + shares * ratios) @ counted)[:, None]
+        gains = np.log1p(shares * ratios) @ counted
+        i = int(gains.argmax())
+        if gains[i] > highest:
+            highest, one = gains[i], family.repeated(covariances[k], 1)
+            best = WhitenedParameters(np.maximum(shares[i], 1 / n), centres[i : i + 1], one)
+    gain = 0.0
     prior = _PriorOfParts(known=_terms_of(family, terms, 0))
     for _ in range(SETTINGS.short_steps):
         share, held = float(np.clip(best.weights[0], 1 / n, 0.5)), best.covariances
