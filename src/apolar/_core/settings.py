@@ -14,7 +14,7 @@ class Settings:
     # --- search: samples of the rows (benchmarks/small_clusters) ---
     # Rows of a search, of comparisons and of checks. Starts that do not search see twice as many.
     sample_rows: int = 10_000
-    # Rows times parameters of that sample, at most.
+    # Rows times parameters up to which a search goes on with twice as many rows.
     work: int = 1_000_000
     # Rows per parameter: of any search, and of the samples on the way to all rows, each larger by `growth`.
     growth: int = 5

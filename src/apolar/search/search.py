@@ -268,17 +268,28 @@ class SampleSearch:
     n_components : int
     prior : Prior
     rng : numpy.random.Generator
+    n_rows : int, optional
+        Of the sample; by default as many as its parameters allow for.
     """
 
-    def __init__(self, data: Problem, n_components: int, prior: Prior, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        data: Problem,
+        n_components: int,
+        prior: Prior,
+        rng: np.random.Generator,
+        n_rows: int | None = None,
+    ) -> None:
         self.data, self.n_components, self.prior, self.rng = data, n_components, prior, rng
         self.n_parameters = data.family.n_parameters(n_components, data.n_features)
-        n_rows = min(SETTINGS.sample_rows, SETTINGS.work // self.n_parameters)
-        n_rows = max(n_rows, SETTINGS.rows_per_parameter * self.n_parameters)
+        if n_rows is None:
+            n_rows = min(SETTINGS.sample_rows, SETTINGS.work // self.n_parameters)
+            n_rows = max(n_rows, SETTINGS.rows_per_parameter * self.n_parameters)
         # A sample is drawn only of more than twice its rows: of fewer, all rows cost little more, and give
         # the optima themselves. The search runs on the distinct rows of the sample.
         drawn = data.subsample(n_rows if data.n_rows > 2 * n_rows else data.n_rows, rng)
         self.n_drawn = drawn.n_rows
+        self.is_on_sample = drawn is not data and drawn.n_rows < (data.rows.n_rows or data.n_rows)
         # In passes over the rows of the search: what EM runs on all rows take, or what takes no time.
         of_pass = work_of_pass(drawn, n_components)
         of_runs = SETTINGS.search_runs * SETTINGS.run_passes * data.n_rows / self.n_drawn
@@ -301,12 +312,20 @@ class SampleSearch:
 
     def run(self) -> list[Fit]:
         """Return the candidates, the best first."""
-        ranked, skipped = self.after_short_runs()
+        ranked, moments, skipped = self.after_short_runs()
         self.compare_strengths(ranked[0])
         finalists = self.finalists(ranked)
         # With noise, all starts may have left the same cluster to it.
         if self.data.has_noise or not (self.n_components == 1 or self.starts_agree):
             finalists = self.after_split_and_merge(finalists)
+        if self.is_on_sample and self.n_components > 1:
+            larger = self.with_more_rows()
+            if larger is not None:
+                larger.starts_agree, larger.report = self.starts_agree, self.report
+                # The best optimum of all rows may be none of those of the sample. Moments are those of all.
+                finalists = larger.optima([*finalists[: SETTINGS.kept], *moments])
+                finalists = larger.after_split_and_merge(finalists, n_rounds=1)
+                self.n_passes_left -= (larger.budget - larger.n_passes_left) * larger.n_drawn / self.n_drawn
         return [replace(fit, skipped=skipped) for fit in finalists]
 
     @property
@@ -316,17 +335,25 @@ class SampleSearch:
         passes = (self.budget - self.n_passes_left) * share
         return SearchCost(passes, self.budget * share, self.n_drawn, time.perf_counter() - self.begun)
 
-    def after_short_runs(self) -> tuple[list[Fit], tuple[str, ...]]:
-        """Return starts after short runs, the best first, and the starts that were skipped.
+    def with_more_rows(self) -> SampleSearch | None:
+        """Return the search on twice as many rows; None if it would cost too much."""
+        n_rows = min(2 * self.n_drawn, self.data.n_rows)
+        if self.n_drawn * self.n_parameters > SETTINGS.work:
+            return None
+        return SampleSearch(self.data, self.n_components, self.prior, self.rng, n_rows)
+
+    def after_short_runs(self) -> tuple[list[Fit], list[Fit], tuple[str, ...]]:
+        """Return starts after short runs, the best first; those from moments, and those that were skipped.
 
         With noise, they are those of the rows of higher density. Where the first half of the starts lead to
         one optimum, there are no more.
         """
         if self.n_components == 1:
             first = Fit(one_component(self.start_rows, self.prior), "moments")
-            return self._race([first], self.prior), ()
+            return self._race([first], self.prior), [], ()
         found, skipped = self._from_moments()
-        starts, ranked = self._beside_noise([*found, *self._known_starts()]), list[Fit]()
+        moments, known = self._beside_noise(found), self._beside_noise(self._known_starts())
+        starts, ranked = [*moments, *known], list[Fit]()
         # With the runs that rank them they take half of the budget; if it is small, seeds take no steps.
         of_steps = SETTINGS.seeds_per_component * SETTINGS.short_steps
         n_left = int(self.n_passes_left / 2 / (of_steps + SETTINGS.short_steps))
@@ -343,7 +370,7 @@ class SampleSearch:
             n_agreeing = sum(fit.score > ranked[0].score - SETTINGS.same_optimum for fit in ranked)
             self.starts_agree = n_agreeing >= max(SETTINGS.agreeing, len(ranked) - 1)
             starts, n_left = [], n_left - n_starts
-        return ranked, skipped
+        return ranked, moments, skipped
 
     @functools.cached_property
     def start_rows(self) -> Problem:
@@ -477,9 +504,9 @@ class SampleSearch:
         distances = distances + np.abs(visited.counts.sum(axis=-1) - stats.counts.sum())
         return bool(np.any(distances < SETTINGS.same_optimum))
 
-    def after_split_and_merge(self, finalists: list[Fit]) -> list[Fit]:
+    def after_split_and_merge(self, finalists: list[Fit], n_rounds: int = SETTINGS.kept) -> list[Fit]:
         """Return the finalists and the optima that rounds of split and merge reach from the best of them."""
-        for i in range(SETTINGS.kept):
+        for i in range(n_rounds):
             best = finalists[0]
             if i and not self._affords(SETTINGS.run_passes):
                 break
