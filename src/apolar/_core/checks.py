@@ -106,9 +106,10 @@ def positive_number(value: Any, name: str) -> float:
     """Return `value` as a finite float above zero."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, not {value!r}.")
-    if not 0 < value < math.inf:
+    number = float(value)
+    if not 0 < number < math.inf:
         raise ValueError(f"{name} must be finite and above zero, not {value}.")
-    return float(value)
+    return number
 
 
 def check_fraction(value: Any, name: str) -> float:
