@@ -136,6 +136,23 @@ def test_bad_arguments(arguments, message):
     assert message in result.output
 
 
+@pytest.mark.usefixtures("small")
+def test_a_write_that_fails_is_told_and_leaves_the_old_file(tmp_path, monkeypatch):
+    (tmp_path / "table7.csv").write_text("old")
+    result = invoke("iris", "-o", tmp_path / "table7.csv" / "below")
+    assert result.exit_code == 2
+    assert result.output.startswith("Error: Cannot write to ")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    result = invoke("iris", "-o", tmp_path)
+    assert result.exit_code == 2
+    assert result.output.endswith(f"Cannot write to {tmp_path}: No space left on device.\n")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"table7.csv": "old"}
+
+
 @pytest.mark.parametrize(
     ("missing", "names", "message"),
     [

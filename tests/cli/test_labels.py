@@ -159,3 +159,10 @@ def test_labels_name_the_file_and_the_table_has_all_rows(flowers, tmp_path, name
         "fit", a, b, "-k", 2, "--covariance", "diag", "--append", "--no-report", "-o", tmp_path / "o"
     )
     assert "differs in columns or delimiter" in said
+
+
+def test_a_table_of_another_encoding(flowers, tmp_path):
+    flowers.write_text(flowers.read_text().replace("setosa", "sétosa"), encoding="latin-1")
+    options = ("-k", 2, "--no-report", "--append", "--encoding", "latin-1", "-o", tmp_path / "o")
+    succeed("fit", flowers, *options)
+    assert rows_of(tmp_path / "o" / "table.csv")[0]["species"] == "sétosa"

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -74,6 +75,16 @@ def test_an_interruption_leaves_nothing(flowers, tmp_path, monkeypatch, command)
     assert result.exit_code == 130
     assert result.output.strip() == "Error: Interrupted; nothing was written."
     assert names_in(tmp_path) == {"flowers.csv"}
+
+
+def test_the_permissions_of_earlier_results_stay(flowers, tmp_path):
+    out = tmp_path / "out"
+    for number in (2, 3):
+        succeed("fit", flowers, "-k", number, "--covariance", "diag", "--no-report", "-o", out)
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in out.iterdir()}
+        for path in out.iterdir():
+            path.chmod(0o600)
+    assert modes == dict.fromkeys(("labels.csv", "model.npz"), 0o600)
 
 
 def test_names_that_are_not_utf8(flowers, tmp_path, monkeypatch):

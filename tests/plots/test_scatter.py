@@ -84,6 +84,17 @@ def test_wrong_rows_have_their_own_marker_below_only():
     assert texts(figure)[0] == [*counts, "in a wrong cluster (2)"]
 
 
+def test_names_of_classes_and_of_clusters_without_one():
+    X, labels = three_clusters()
+    names = ["setosa", "versicolor", "virginica"]
+    for named in (names, dict(enumerate(names))):
+        assert [text.split()[0] for text in texts(scatter_matrix(X, labels, class_names=named))[0]] == names
+    figure = scatter_matrix(X, labels, np.where(np.arange(len(labels)) < 5, 3, labels))
+    assert texts(figure)[0][3:] == ["extra cluster 3 (found 5)", "in a wrong cluster (5)"]
+    # Labels of minus and plus one are classes: the first is no noise.
+    assert texts(scatter_matrix(X[:3], [-1, 1, -1]))[0] == ["class -1 (2)", "class 1 (1)"]
+
+
 def test_one_kind_of_labels_colours_both_triangles_and_none_leaves_all_grey():
     X, labels = three_clusters()
     for figure, name, caption in (

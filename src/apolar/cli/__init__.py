@@ -242,6 +242,10 @@ def reproduce(
         if folder is not None:
             saved = f"what was done is in {folder}: run the same command to continue"
         raise Interrupted(f"Interrupted; {saved}.") from error
+    except OSError as error:
+        if folder is None:
+            raise
+        raise BadInput(f"Cannot write to {folder}: {error.strerror or error}.") from error
     if folder is not None:
         say(f"Written to {folder / run.PAGE if is_all else folder}")
 

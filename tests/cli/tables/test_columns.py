@@ -84,6 +84,12 @@ def test_choices(read, columns, names, first, left_out):
     assert left_out(table) == (["name"] if columns is None else [])
 
 
+def test_labels_are_text(read):
+    table = read("a,b\n1,01\n2,\n3, x\n", label_column="b")
+    assert table.X.tolist() == [[1], [2], [3]]
+    assert table.labels.tolist() == ["01", "", "x"]
+
+
 def test_unknown_columns(refusal):
     for wanted, guess in (
         ("wieght", " Did you mean 'weight' or 'height'?"),
@@ -130,6 +136,16 @@ def test_names_that_are_there_twice(refusal, read):
 
 
 # --- what a file looks like -----------------------------------------------------------------------
+
+
+def test_names_that_are_numbers(read):
+    text = "2019,2020\n" + "1.5,2\n" * 3
+    table = read(text)
+    assert table.names == ("x1", "x2")
+    assert "Use --header if the first row names them." in table.notes[0]
+    table = read(text, header=True)
+    assert (table.names, len(table.X), table.notes) == (("2019", "2020"), 3, ())
+    assert read(text, header=False).notes == ()
 
 
 def test_lines_above_the_table(read, refusal):

@@ -119,6 +119,17 @@ def test_wrong_encodings(refusal):
     )
 
 
+def test_blocks_of_any_size_give_the_same(blocks, write):
+    cells = "".join(f'{x!r},{y!r},"t {i}\n\n"\n' for i, (x, y, *_) in enumerate(X.tolist()))
+    write(("# c\na,b,größe\n1,NA,u\n" + cells).encode("utf-16"))
+    for size in (200, 333, 5000):
+        blocks(size)
+        table = read_table("data.csv", label_column="größe", drop_missing=True)
+        np.testing.assert_array_equal(table.X, X[:, :2])
+        np.testing.assert_array_equal(table.row_numbers, 1 + np.arange(300))
+        assert table.labels[299].startswith("t 299")
+
+
 @pytest.mark.parametrize(
     "text",
     [
