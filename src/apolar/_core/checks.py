@@ -114,10 +114,9 @@ def positive_number(value: Any, name: str) -> float:
 
 def check_fraction(value: Any, name: str) -> float:
     """Return `value` as a float above 0 and below 1."""
-    number = positive_number(value, name)
-    if number >= 1:
+    if isinstance(value, numbers.Real) and not 0 < float(value) < 1:
         raise ValueError(f"{name} must be between 0 and 1, such as 0.95 for 95%, not {value}.")
-    return number
+    return positive_number(value, name)
 
 
 def one_of(value: Any, name: str, choices: tuple[Any, ...]) -> None:

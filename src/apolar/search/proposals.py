@@ -73,7 +73,7 @@ def extensions(data: Problem, parameters: WhitenedParameters, prior: Prior) -> l
         rows = owned.of(*owned.shares_of(k))
         if rows is not None:
             found += _splits(rows, parameters, k, _prior_of_part(rows, parameters, k, terms, data.weight))
-    found.append(_added(data, parameters, terms, density))
+    found.append(_added_component(data, parameters, terms, density))
     return sorted(found, key=lambda each: -each.gain)
 
 
@@ -107,7 +107,9 @@ def _splits(rows: Problem, parameters: WhitenedParameters, k: int, prior: Prior)
     return [Extension(end.score - before, k, untied_stats(rows, end.parameters).array) for end in ends]
 
 
-def _added(data: Problem, parameters: WhitenedParameters, terms: PriorTerms, density: Array) -> Extension:
+def _added_component(
+    data: Problem, parameters: WhitenedParameters, terms: PriorTerms, density: Array
+) -> Extension:
     """Return a small component in addition, by EM next to the mixture as it is.
 
     It starts at one of the least likely rows, with the covariance of another component, where that gains
