@@ -64,7 +64,7 @@ $(VENV)/.%: $(VENV)/.base
 setup: $(VENV)/.base $(VENV)/.test $(VENV)/.lint  ## Make .venv with all that tests and lint need
 
 demo: $(VENV)/.base  ## Cluster a bundled table and write its report; learn from moments; decompose a cubic; check all
-	@$(BIN)/apolar fit src/apolar/datasets/data/olive.csv -k 3 --label-column area -o demo
+	@$(BIN)/apolar fit src/apolar/datasets/data/olive.csv -k auto --label-column region -o demo
 	@echo "Open demo/report.html in a browser."
 	@echo
 	@$(BIN)/python examples/demo.py
