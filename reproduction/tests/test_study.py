@@ -185,7 +185,7 @@ def test_control_c_in_a_real_process(tmp_path):
         finally:
             process.kill()
     assert process.returncode == 130, error
-    assert error.strip().endswith(f"What was done is in {tmp_path}; run the same command to continue.")
+    assert error.strip().endswith(f"what was done is in {tmp_path}: run the same command to continue.")
     assert "Traceback" not in error + out
     assert {file.name for file in tmp_path.iterdir()} == {"table6_runs.csv"}
     n_done = len(RunsFile(path, describe_study("table6", 0), METHODS).scores)
