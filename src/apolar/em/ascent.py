@@ -137,6 +137,8 @@ class EMRun:
         best, problem = self.best, self.problem
         assert best.stats is not None
         parameters = problem.m_step(best.stats, self.prior, best.parameters)[None]
+        if not parameters.is_finite:
+            return
         stats, likelihood = problem.e_step(parameters)
         objective = float((likelihood + problem.family.log_prior(parameters, self.prior))[0])
         if objective >= best.objective:
@@ -259,6 +261,10 @@ def _plain_steps(
     while (evaluation := run.evaluate(parameters)) is not None:
         stats, value = evaluation
         parameters = run.problem.m_step(stats, run.prior, parameters)
+        if not parameters.is_finite:
+            # The rows are too large for arithmetic: the best mixture so far is the end.
+            run.has_ended = True
+            return None
         new_gain = value - before
         # A gain within rounding errors counts as zero.
         is_zero = abs(new_gain) <= SETTINGS.gain_rounding * abs(value)
