@@ -32,8 +32,9 @@ class LBFGSHistory:
     def __init__(self) -> None:
         self.pairs: deque[tuple[Array, Array, float]] = deque(maxlen=SETTINGS.lbfgs_pairs)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def update(self, step: Array, gradient_difference: Array) -> None:
-        """Add a step, unless the function is convex along it."""
+        """Add a step, unless the function is convex along it, or differences are too large for arithmetic."""
         product = float(step @ gradient_difference)
         if product > SETTINGS.min_cosine * float(np.linalg.norm(step) * np.linalg.norm(gradient_difference)):
             self.pairs.append((step, gradient_difference, product))
